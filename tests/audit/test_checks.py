@@ -38,6 +38,8 @@ LOUD = {"power_dbm": 30, "thermal_noise": True, "bandwidth_hz": 1e9, "cancellati
 CRASH = {"crashes": {"kind": "schedule", "events": [{"node": 0, "at_s": 0.001, "for_s": 0.003}]}}
 
 HUBS = {"radio": {"alignment": "hubs", "thermal_noise": True, "csi": {"kind": "pilots", "symbols": 4}}}
+SERVER = {"radio": {**HUBS["radio"], "alignment": "server"}, "network": {"server": {"at": "center", "antennas": 2}}}
+BLIND = {"radio": {**HUBS["radio"], "alignment": "none", "antennas": 2, "mixing_passes": 1}}
 ROTATING = {"radio": {**HUBS["radio"], "hub_rotation": True}}
 HUBS_FAIL = {"radio": {**HUBS["radio"], "hub_failure": 0.4, "mixing_passes": 2, "truncate_snr_db": 18}}
 
@@ -79,6 +81,8 @@ SOUND = {
     "pairs of neighbours": RING,
     "digital": DIGITAL,
     "hubs": HUBS,
+    "a server": SERVER,
+    "nobody aligns": BLIND,
     "hubs that fail, pairs, closing": {**HUBS_FAIL, **PAIRS, **CLOSING},
     "self-interference": {"radio": LOUD},
     "batches": {"learning": {"sampling": "without-replacement", "batch_size": 20}},

@@ -124,6 +124,38 @@ CASES = {
         "power": {"objective": "own-noise"},
         "privacy": {"epsilon_max": 1.0, "budget_total": 1.5},
     },
+    "hubs of antennas, pairs": {
+        "radio": {**HUBS, "antennas": 3, "antenna_correlation": 0.4},
+        "power": {"objective": "own-noise", "alpha_min": 1e-6},
+        "privacy": PAIRS,
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+    },
+    "a server, pairs, nodes out of reach, hubs while it is down": {
+        "radio": {**HUBS, "alignment": "server", "truncate_snr_db": 18, "subslots": 3, "phase_error_rad": 0.1},
+        "power": {"objective": "own-noise", "alpha_min": 1e-6},
+        "privacy": PAIRS,
+        "network": {
+            "placement": {"kind": "disc", "radius_m": 120},
+            "server": {"at": "center", "antennas": 2, "down": [[4, 5]], "without": "hubs"},
+        },
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+    },
+    "nobody aligns, pairs, passes, pilots, listening again": {
+        "radio": {
+            "alignment": "none",
+            "antennas": 3,
+            "thermal_noise": True,
+            "mixing_passes": 1,
+            "csi": {"kind": "pilots", "symbols": 4},
+        },
+        "power": {"objective": "own-noise", "alpha_min": 1e-6},
+        "privacy": PAIRS,
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "faults": {
+            "rejoin": "listen",
+            "crashes": {"kind": "schedule", "events": [{"node": NODE, "at_s": 0.075, "for_s": 0.001}]},
+        },
+    },
     "whole gradients": {"radio": LOUD, "privacy": {"clipping": "batch", "epsilon_max": 4.0, "clip_norm": 0.1}},
 }
 

@@ -118,7 +118,8 @@ def _transcript(one: LearningEngine, other: LearningEngine, on_air: Tensor) -> I
     yield "what is sent", taps[0].sent[on_air], taps[1].sent[on_air]
     yield "the number of passes", torch.zeros(len(taps[0].passed) + 1), torch.zeros(len(taps[1].passed) + 1)
     for number, (here, there) in enumerate(zip(taps[0].passed, taps[1].passed), start=1):
-        yield f"pass {number}", here[on_air], there[on_air]
+        yield f"pass {number}", here[: len(on_air)][on_air], there[: len(on_air)][on_air]
+        yield f"pass {number}, of a server", here[len(on_air) :], there[len(on_air) :]
     yield "s", one.held, other.held
 
 
