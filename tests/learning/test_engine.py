@@ -95,9 +95,12 @@ def test_full_batches_that_are_kept_are_those_gathered_anew(clipping, monkeypatc
 def test_sums_of_nodes_in_pieces_are_those_of_all_nodes(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     left, right = (torch.randn(7, *shape, generator=generator) for shape in ((3, 20), (20, 50)))
-    whole = sum_samples(left, right)
-    monkeypatch.setattr(clipping_module, "_MAX_CACHED", 2 * 20 * 50)
-    torch.testing.assert_close(sum_samples(left, right), whole, rtol=1e-14, atol=1e-14)  # rounding of 20 terms
+    whole = left.double() @ right.double()
+    for most in (10**6, 2 * 20 * 50, 7 * 50):  # all, two nodes, seven samples of one node
+        monkeypatch.setattr(clipping_module, "_MAX_WIDENED", most)
+        for lies in (right, right.mT.contiguous().mT):
+            torch.testing.assert_close(sum_samples(left, lies), whole, rtol=1e-14, atol=1e-14)  # rounding of 20 terms
+    torch.testing.assert_close(sum_samples(left[0], right[0]), whole[0], rtol=1e-14, atol=1e-14)
 
 
 def test_state_that_was_handed_out_stays_as_it_was():

@@ -43,6 +43,7 @@ from wirelessdl.learning.superposition import Segment, Superposer, receiver_devi
 _PAIR_NUMBERS = 2**22  # that pairs share, drawn at a time
 _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
 _ON_ACCELERATORS = 2**26  # numbers of a piece there, which is about as much memory as the generator takes for them
+_STEPS_DRAWN = 4  # announced steps whose receiver noise is drawn at once
 _MAX_DENSE = 2**20  # numbers of a map of groups onto nodes, up to which it is a matrix
 
 
@@ -103,10 +104,15 @@ class Airing:
         for number, step in enumerate(steps):
             if step.together and step.opens:
                 before = held.clone()
-            # a server receives alone: draws of node 0, which does not receive then, are free
-            receivers = (np.unique(step.rx) % self.nodes).tolist()
-            noise = torch.empty(len(receivers), self.size, dtype=self.dtype, device=self.device)
-            draws.fill_normal(noise, round, number, receivers)
+            if number % _STEPS_DRAWN == 0:  # of several steps at once: those of a single receiver are short
+                some = steps[number : number + _STEPS_DRAWN]
+                # a server receives alone: draws of node 0, which does not receive then, are free
+                rows = np.concatenate(
+                    [self.nodes * n + one.receivers % self.nodes for n, one in enumerate(some, number)]
+                )
+                drawn = torch.empty(len(rows), self.size, dtype=self.dtype, device=self.device)
+                draws.fill_normal(drawn, round, 0, rows.tolist())
+            noise, drawn = drawn[: len(step.receivers)], drawn[len(step.receivers) :]
             power, variance = self.announce(step, held, noise, *([before] if step.together else []))
             radiated += power
             added += variance

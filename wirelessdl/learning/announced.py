@@ -27,6 +27,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 
+_LEAST = float(np.finfo(np.float64).tiny)  # divides zero by itself
 _PARTS_OF_OCTAVE = 16  # to which an announced rms is rounded up: 8 bits cover 96 dB
 
 
@@ -62,7 +63,12 @@ class AnnouncedStep:
     @property
     def senders(self) -> IntArray:
         """Nodes that send, rising."""
-        return np.unique(self.tx)
+        return self._places[2]
+
+    @property
+    def receivers(self) -> IntArray:
+        """Nodes that receive, rising."""
+        return self._places[0]
 
     @property
     def subslots(self) -> int:
@@ -78,10 +84,9 @@ class AnnouncedStep:
 
 def announced_rms(held: Tensor) -> Tensor:
     """Root mean square of each row, rounded up to a part of an octave, `[n]`; 0 for a row of zeros."""
-    rms = torch.linalg.vector_norm(held.to(torch.float64), dim=1) / held.shape[1] ** 0.5
+    rms = torch.linalg.vector_norm(held, dim=1, dtype=torch.float64) / held.shape[1] ** 0.5
     up = torch.exp2(torch.ceil(torch.log2(rms) * _PARTS_OF_OCTAVE - 1e-9) / _PARTS_OF_OCTAVE)
-    up = torch.where(up < rms, up * 2.0 ** (1.0 / _PARTS_OF_OCTAVE), up)  # rms that rounding found on the grid
-    return torch.where(rms > 0, up, 0.0)
+    return torch.where(up < rms, up * 2.0 ** (1.0 / _PARTS_OF_OCTAVE), up)  # rms that rounding found on the grid
 
 
 def send_announced(
@@ -94,46 +99,43 @@ def send_announced(
     """
     sent = held if sent is None else sent
     rows, row, columns, column = step._places
-    device, size, wide = held.device, held.shape[1], torch.float64
+    device, size = held.device, held.shape[1]
 
     def tensor(values: NDArray[np.generic]) -> Tensor:
-        return torch.as_tensor(values).to(device=device, non_blocking=True)
+        return torch.from_numpy(values).to(device=device, non_blocking=True)
 
-    senders, receivers = tensor(columns), tensor(rows)
+    senders, receivers, of_column = (tensor(part) for part in (columns, rows, column))
     v = sent.index_select(0, senders)
     rho = announced_rms(v)
-    of_link = rho[tensor(column)] * tensor(step.weight)
-    aimed = tensor(np.searchsorted(rows, step.aim))
     # of links whose sender is aligned to their receiver: what the sum is scaled by, [subslots or 1, receivers]
-    demand = of_link * tensor(np.where(step.aim == step.rx, step.announced, 0.0))
-    every = torch.zeros(len(demand), len(rows), len(columns), dtype=wide, device=device)
-    every[:, tensor(row), tensor(column)] = demand
-    scale = every.amax(dim=2)
-    factor = of_link.new_ones(step.subslots, len(step.rx))
-    share = factor  # of its amplitude that a sender uses
+    demand = np.zeros((len(step.announced), len(rows), len(columns)))
+    demand[:, row, column] = np.where(step.aim == step.rx, step.weight * step.announced, 0.0)
+    scale = (tensor(demand) * rho).amax(dim=2)
+    beside = bool((step.aim != step.rx).any())  # heard beside those whom a receiver has aligned
+    aimed = tensor(np.searchsorted(rows, step.aim) if beside else row)
+    share = factor = None  # of its amplitude that a sender uses; what weights are multiplied by
     if step.needed is not None:
-        need, allowed = of_link * tensor(step.needed), scale[:, aimed]
-        share = torch.where(allowed > 0, need / torch.where(allowed > 0, allowed, 1.0), 0.0)
-        factor = torch.where(share > 1.0, 1.0 / share.clamp_min(1.0), factor)
-        share = share.clamp_max(1.0)
-    if (step.aim != step.rx).any():  # heard beside those whom a receiver has aligned
-        here, there = scale[:, tensor(row)], scale[:, aimed]
-        factor = factor * torch.where(there > 0, here / torch.where(there > 0, there, 1.0), 0.0)
-    weights = factor * tensor(step.weight) * tensor(step.ratio)
+        need = rho[of_column] * tensor(step.weight * step.needed) / scale[:, aimed].clamp_min(_LEAST)
+        share, factor = need.clamp_max(1.0), need.clamp_min(1.0).reciprocal_()
+    if beside:
+        here = scale[:, tensor(row)] / scale[:, aimed].clamp_min(_LEAST)
+        factor = here if factor is None else factor * here
     symbols = _symbols(v, step.subslots)
-    out = _mixed(step, weights, symbols, (row, column), len(rows))[:, :size]
-    deviation = scale * torch.sqrt(tensor(step.noise_w[rows]))
-    spread = deviation.T.expand(len(rows), step.subslots) if len(deviation) == 1 else deviation.T
-    length = symbols.shape[2] * 2
-    added = noise * spread.repeat_interleave(length, dim=1)[:, :size].to(noise.dtype)
-    own = tensor(step.own[rows]).unsqueeze(1).to(held.dtype)
-    held.index_copy_(0, receivers, sent.index_select(0, receivers) * own + out.to(held.dtype) + added)
-    # W over the payload: of every sub-slot, by the power of the symbols that it carries
-    carried = symbols.abs().square().sum(dim=2).to(wide).T / size  # [subslots, senders]
-    first = tensor(np.unique(column, return_index=True)[1])  # a sender has one amplitude, whoever hears it
-    used = share[:, first] ** 2 * carried / torch.where(rho > 0, rho, 1.0).square()
-    power = torch.zeros(len(held), dtype=wide, device=device)
-    power.index_copy_(0, senders, used.sum(dim=0) * tensor(step.power_w[columns]))
+    out = _mixed(step, factor, symbols)[:, :size].to(held.dtype)
+    deviation = scale * tensor(np.sqrt(step.noise_w[rows]))
+    spread = deviation.T.to(noise.dtype)
+    if len(deviation) > 1:
+        spread = spread.repeat_interleave(symbols.shape[2] * 2, dim=1)[:, :size]
+    own = tensor(step.own[rows, None]).to(held.dtype)
+    held.index_copy_(0, receivers, out.addcmul_(noise, spread).addcmul_(sent.index_select(0, receivers), own))
+    # W over the payload: of every sub-slot, by the power of the symbols that it carries, [senders, subslots]
+    used = torch.linalg.vector_norm(torch.view_as_real(symbols), dim=(2, 3))
+    used = used / (rho.clamp_min(_LEAST) * size**0.5)[:, None]
+    if share is not None:
+        first = tensor(np.unique(column, return_index=True)[1])  # a sender has one amplitude, whoever hears it
+        used = used * share[:, first].T
+    power = torch.zeros(len(held), dtype=rho.dtype, device=device)
+    power.index_copy_(0, senders, used.square().sum(dim=1) * tensor(step.power_w[columns]))
     return power, (deviation.square().mean(dim=0).sum() * step.reaches**2)
 
 
@@ -144,28 +146,29 @@ def _symbols(v: Tensor, subslots: int) -> Tensor:
     return torch.view_as_complex(padded.view(len(v), subslots, count, 2))
 
 
-def _mixed(
-    step: AnnouncedStep, weights: Tensor, symbols: Tensor, place: tuple[IntArray, IntArray], rows: int
-) -> Tensor:
-    """Sum over senders, `[receivers, coordinates]`; weights: [subslots, links] complex."""
-    row, column = (torch.as_tensor(part, device=symbols.device) for part in place)
-    moved = symbols.transpose(0, 1)  # [subslots, senders, symbols]
-
-    def received(of: Tensor, sent: Tensor) -> Tensor:
-        dense = torch.zeros(step.subslots, rows, symbols.shape[0], dtype=symbols.dtype, device=symbols.device)
-        dense[:, row, column] = of.to(symbols.dtype)
-        return torch.bmm(dense, sent)
-
-    if step.late is None:
-        total = received(weights, moved)
-    else:
-        late = torch.as_tensor(step.late, device=symbols.device)
-        total = received(weights * (1.0 - late.abs()), moved)
-        before, after = torch.zeros_like(moved), torch.zeros_like(moved)
-        before[..., 1:], after[..., :-1] = moved[..., :-1], moved[..., 1:]
+def _mixed(step: AnnouncedStep, factor: Tensor | None, symbols: Tensor) -> Tensor:
+    """Sum over senders, `[receivers, coordinates]`; factor: [subslots, links] of weights, None for 1."""
+    rows, row, _, column = step._places
+    senders, subslots, count = symbols.shape
+    late = np.zeros(0) if step.late is None else step.late
+    # of what is sent: itself, and where it is late or early, the symbol before and the one after
+    shares = (1.0 - np.abs(late), np.maximum(late, 0.0), np.maximum(-late, 0.0)) if len(late) else (1.0,)
+    dense = np.zeros((subslots, len(rows), len(shares), senders), np.complex128)
+    for number, part in enumerate(shares):
+        dense[:, row, number, column] = step.weight * step.ratio * part
+    weights = torch.from_numpy(dense).to(device=symbols.device, dtype=symbols.dtype)
+    if factor is not None:
+        every = factor.new_ones(subslots, len(rows), 1, senders)
+        every[:, torch.from_numpy(row).to(factor.device), 0, torch.from_numpy(column).to(factor.device)] = factor
+        weights = weights * every.to(symbols.real.dtype)
+    moved = symbols.transpose(0, 1)
+    sent = symbols.new_zeros(subslots, len(shares), senders, count)
+    sent[:, 0] = moved
+    if len(late):
+        sent[:, 1, :, 1:], sent[:, 2, :, :-1] = moved[..., :-1], moved[..., 1:]
         if step.signs is not None:
-            signs = torch.as_tensor(step.signs, device=symbols.device).to(before.real.dtype).unsqueeze(1)
-            before, after[..., :-1] = before * signs, after[..., :-1] * signs[..., 1:]
-        total = total + received(weights * late.clamp_min(0.0), before)
-        total = total + received(weights * (-late).clamp_min(0.0), after)
-    return torch.view_as_real(total.transpose(0, 1).contiguous()).reshape(rows, -1)
+            signs = torch.from_numpy(step.signs[:, None]).to(device=symbols.device, dtype=symbols.real.dtype)
+            sent[:, 1].mul_(signs)
+            sent[:, 2, :, :-1].mul_(signs[..., 1:])
+    total = torch.bmm(weights.view(subslots, len(rows), -1), sent.view(subslots, -1, count))
+    return torch.view_as_real(total.transpose(0, 1).contiguous()).reshape(len(rows), -1)

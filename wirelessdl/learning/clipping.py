@@ -48,8 +48,7 @@ Clipping: TypeAlias = Literal["batch", "per-sample"]
 _SQUARES_PER_SUM = 1024  # numbers whose squares are summed at once
 _ROUNDINGS = 16  # more than there are around a sum, in factors and in products with them
 MAX_NORM = {torch.float32: 1e18, torch.float64: 1e150}  # norms that can be squared and summed
-_MAX_WIDENED = 2**20  # numbers that are widened at a time
-_MAX_CACHED = 2**18  # of whole nodes on a CPU: what its cache holds, and what the allocator keeps for the next ones
+_MAX_WIDENED = 100_000  # numbers that are widened at a time: what a core's cache holds
 _UNIT = 2.0**-53
 
 
@@ -103,22 +102,24 @@ def wide(device: torch.device) -> torch.dtype:
 
 def sum_samples(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """left @ right in the widest numbers, `[..., r, c]`: sums over samples, left `[..., r, B]`, right `[..., B, c]`."""
-    dtype, samples = wide(right.device), right.shape[-2]
-    if right.ndim == 3 and len(right) > 1 and right.device.type == "cpu":
-        at_once = max(1, _MAX_CACHED // max(1, right[0].numel()))
-        if at_once < len(right):
-            total = right.new_empty(*left.shape[:-1], right.shape[-1], dtype=dtype)
-            for first in range(0, len(right), at_once):
-                some = slice(first, first + at_once)
-                total[some] = sum_samples(left[some], right[some])
-            return total
-    step = max(1, _MAX_WIDENED * samples // max(1, right.numel()))
-    if step >= samples or right.device.type != "cpu":  # an accelerator is given no more than it holds
+    dtype = wide(right.device)
+    if right.device.type != "cpu":  # an accelerator is given no more than it holds
         return left.to(dtype) @ right.to(dtype)
-    total = right.new_zeros(*left.shape[:-1], right.shape[-1], dtype=dtype)
-    for first in range(0, samples, step):
-        some = slice(first, first + step)
-        total += left[..., some].to(dtype) @ right[..., some, :].to(dtype)
+    if right.ndim == 2:
+        return sum_samples(left[None], right[None])[0]
+    nodes, samples, columns = right.shape
+    at_once = max(1, min(nodes, _MAX_WIDENED // max(1, samples * columns)))
+    step = max(1, min(samples, _MAX_WIDENED // max(1, columns)))
+    total, turned = right.new_zeros(nodes, left.shape[1], columns, dtype=dtype), right.stride(2) != 1
+    widened = right.new_empty(at_once * step * columns, dtype=dtype)  # one piece of memory, which stays in the cache
+    for first in range(0, nodes, at_once):
+        some = slice(first, first + at_once)
+        error, given, sums = left[some].to(dtype), right[some], total[some]
+        for start in range(0, samples, step):
+            block = given[:, start : start + step]
+            lies = block.mT if turned else block
+            wider = widened[: block.numel()].view(lies.shape).copy_(lies)
+            sums.baddbmm_(error[..., start : start + step], wider.mT if turned else wider)
     return total
 
 

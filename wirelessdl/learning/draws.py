@@ -70,7 +70,7 @@ class NodeDraws:
     def fill_normal(self, out: Tensor, round: int, purpose: str | int, nodes: Sequence[int] | None = None) -> None:
         """Fill `out` with standard normal numbers, one row per node: all of them, or those named.
 
-        purpose: "noise", "thermal" or the number of a mixing pass, from 0.
+        purpose: "noise", "thermal" or the number of a mixing pass, from 0; in pass n after that, node j is n K + j.
         """
         self._generator.fill_normal(out, self._first(out, round, purpose, nodes, (out.shape[1] + 1) // 2), self._key)
 
@@ -87,9 +87,10 @@ class NodeDraws:
     def _first(self, out: Tensor, round: int, purpose: str | int, nodes: Sequence[int] | None, words: int) -> Tensor:
         """The first counter of every row, `[rows]`; words: counters of a row."""
         index = _PURPOSES.index(purpose) if isinstance(purpose, str) else len(_PURPOSES) + purpose
-        assert index < self._purposes  # else receiver noise would be the noise that the next round sends
         if nodes is None:
             nodes = range(len(out))
+        # else receiver noise would be the noise that the next round sends
+        assert index + max(nodes, default=0) // self._nodes < self._purposes
         if isinstance(nodes, range):
             node = torch.arange(nodes.start, nodes.stop, device=self._device)
         else:
