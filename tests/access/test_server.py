@@ -7,10 +7,9 @@ from conftest import tiny
 from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
-from wirelessdl.access.server import selected
+from wirelessdl.channel.antennas import heard_through
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.announced import announced_rms
-from wirelessdl.radio.frame_channel import ServerSight
 from wirelessdl.radio.participation import Participation
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
@@ -83,7 +82,7 @@ def test_energy_and_airtime_are_those_by_hand(tmp_path):
     scenario = served(radio={"csi": {"kind": "pilots", "symbols": 4}, "guard_s": 1e-5}, scenario={"rounds": 1})
     run = simulate(scenario, out=tmp_path, device="cpu")
     symbols = -(-build(scenario, device="cpu").learning.learner.size // 2)
-    payload_s, pilot_s, guard_s, announced_s = 3 * -(-symbols // 3) / 1e6, 4e-6, 1e-5, 6 * 16 / 1e7
+    payload_s, pilot_s, guard_s, announced_s = 3 * -(-symbols // 3) / 1e6, 4e-6, 1e-5, 6 * 2 * 16 / 1e7
     collect_s = announced_s + guard_s + 3 * (pilot_s + 2 * guard_s) + payload_s
     back_s = 4 * pilot_s + payload_s
     row = wirelessdl.open_run(run.path).rounds.iloc[0]
@@ -144,12 +143,7 @@ def test_more_antennas_collect_more_nodes():
     """Rayleigh fading of equal mean, at a threshold that one antenna reaches half of the time; 200 frames."""
     rng = np.random.default_rng(1)
     h = (rng.normal(size=(200, 8, 12)) + 1j * rng.normal(size=(200, 8, 12))) * np.sqrt(0.5)
-    found = [
-        np.mean(
-            [selected(ServerSight(one[:m], np.full(12, 9.0), np.ones(12)), np.ones(12), 1.0, 1.0, 0.7) for one in h]
-        )
-        for m in (1, 2, 4, 8)
-    ]
+    found = [np.mean([heard_through(one[:m], np.full(12, 81.0), 0.7) >= 0.7 for one in h]) for m in (1, 2, 4, 8)]
     assert found[0] == pytest.approx(np.exp(-0.7), abs=0.05)
     assert found[0] < found[2] < found[3]
 
