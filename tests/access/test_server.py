@@ -7,10 +7,9 @@ from conftest import tiny
 from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
-from wirelessdl.access.server import selected
+from wirelessdl.channel.antennas import heard_through
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.announced import announced_rms
-from wirelessdl.radio.frame_channel import ServerSight
 from wirelessdl.radio.participation import Participation
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
@@ -84,13 +83,13 @@ def test_energy_and_airtime_are_those_by_hand(tmp_path):
     run = simulate(scenario, out=tmp_path, device="cpu")
     symbols = -(-build(scenario, device="cpu").learning.learner.size // 2)
     payload_s, pilot_s, guard_s, number_s = 3 * -(-symbols // 3) / 1e6, 4e-6, 1e-5, 16 / 1e7
-    announced_s = (6 + 2) * number_s  # what each node holds; by what they scale, and the size of the mean
+    announced_s = (6 * 2 + 2) * number_s  # two of each node; by what they scale, and the size of the mean
     collect_s = announced_s + guard_s + 3 * (pilot_s + 2 * guard_s) + payload_s
     back_s = 4 * pilot_s + payload_s
     row = wirelessdl.open_run(run.path).rounds.iloc[0]
     assert row["airtime_s"] == pytest.approx(6 * pilot_s + guard_s + collect_s + back_s + guard_s, abs=2e-8)
     power_w = 10 ** ((23 - 30) / 10)
-    nominal = 6 * power_w * (pilot_s + payload_s + number_s)
+    nominal = 6 * power_w * (pilot_s + payload_s + 2 * number_s)
     assert row["energy_nominal_j"] == pytest.approx(nominal, rel=1e-4)
     assert row["energy_j"] < nominal
     assert row["server_j"] == pytest.approx(power_w * (payload_s + 7 * pilot_s + 2 * number_s), rel=1e-6)
@@ -145,12 +144,7 @@ def test_more_antennas_collect_more_nodes():
     """Rayleigh fading of equal mean, at a threshold that one antenna reaches half of the time; 200 frames."""
     rng = np.random.default_rng(1)
     h = (rng.normal(size=(200, 8, 12)) + 1j * rng.normal(size=(200, 8, 12))) * np.sqrt(0.5)
-    found = [
-        np.mean(
-            [selected(ServerSight(one[:m], np.full(12, 9.0), np.ones(12)), np.ones(12), 1.0, 1.0, 0.7) for one in h]
-        )
-        for m in (1, 2, 4, 8)
-    ]
+    found = [np.mean([heard_through(one[:m], np.full(12, 81.0), 0.7) >= 0.7 for one in h]) for m in (1, 2, 4, 8)]
     assert found[0] == pytest.approx(np.exp(-0.7), abs=0.05)
     assert found[0] < found[2] < found[3]
 

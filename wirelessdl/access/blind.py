@@ -197,16 +197,9 @@ def _columns(steps: tuple[Step, ...], on_air: BoolArray) -> Complex:
     found = []
     for slot in range(len(steps[0].weights.slots)):
         column = on_air.astype(np.complex128)
-        for step in reversed(steps):
-            block = step.weights.slots[slot]
-            actual, turned = block.actual, block.crosstalk if block.symbols is None else block.symbols.crosstalk
-            link = actual.link + (0.0 if turned is None else 1j * turned.link)
-            taken, after = column[actual.links.rx] * link, column * actual.own
-            column = after + _sums(actual.links.tx, taken, len(on_air))
+        for block in (step.weights.slots[slot] for step in reversed(steps)):
+            turned = block.crosstalk if block.symbols is None else block.symbols.crosstalk
+            straight = np.asarray(block.actual.compact.T @ column)
+            column = straight if turned is None else straight + 1j * np.asarray(turned.compact.T @ column)
         found.append(column[on_air])
     return np.stack(found)
-
-
-def _sums(place: IntArray, values: Complex, count: int) -> Complex:
-    real, imaginary = (np.bincount(place, part, minlength=count) for part in (values.real, values.imag))
-    return np.asarray(real + 1j * imaginary)

@@ -161,8 +161,6 @@ class Walk:
 class HubCarrier(Carrier):
     """Collects and sends back, hub by hub. power_w: [K] budgets, and after them that of a server."""
 
-    choice_numbers = CHOICE_NUMBERS
-
     def __init__(self, keys: "Keys", given: AirSettings, near_snr: float, streams: "Streams"):
         self._power_w = given.power_w
         self._keys, self._given, self._near_snr, self._streams = keys, given, near_snr, streams
@@ -173,7 +171,7 @@ class HubCarrier(Carrier):
         self._sub_ns = to_ns(self._symbols / given.bandwidth_hz)
         self._payload_ns = self._slots * self._sub_ns
         self._hub_numbers_ns = to_ns(HUB_NUMBERS * given.number_s)
-        self._choice_ns = to_ns(self.choice_numbers * len(given.power_w) * given.number_s) + self._hub_numbers_ns
+        self._choice_ns = to_ns(CHOICE_NUMBERS * len(given.power_w) * given.number_s) + self._hub_numbers_ns
         self._served: IntArray = np.zeros(len(given.power_w), dtype=np.int64)
 
     @property

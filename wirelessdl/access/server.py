@@ -31,8 +31,7 @@ from wirelessdl.access.hubs import Errors, HubCarrier, Star, reached
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.antennas import heard_through
 from wirelessdl.learning.announced import AnnouncedStep
-from wirelessdl.radio.frame import AirTime
-from wirelessdl.radio.frame_channel import FrameChannel, ServerSight
+from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.units import dbm_to_w, to_s
 
 if TYPE_CHECKING:
@@ -65,13 +64,6 @@ def server_power_w(server: "Server") -> float:
     return float(dbm_to_w(np.array(server.power_dbm)))
 
 
-def selected(sight: ServerSight, power_w: FloatArray, server_w: float, thermal_w: float, near_snr: float) -> BoolArray:
-    """Which nodes the server collects, and that hear it, `[K]`."""
-    noise_w = max(thermal_w, np.finfo(np.float64).tiny)
-    back = sight.downlink**2 * server_w / noise_w
-    return heard_through(sight.uplink * np.sqrt(power_w / noise_w), back, near_snr) >= near_snr
-
-
 def reached_by_server(
     channel: FrameChannel,
     on_air: BoolArray,
@@ -81,66 +73,47 @@ def reached_by_server(
     server: "Server",
 ) -> IntArray:
     """0 for nodes on air that the server collects, `[K]`, -1 for others; while it is down, groups of hubs or none."""
-    if channel.server is None:
-        if server.without == "hubs":
-            return reached(channel, on_air, power_w, thermal_w, near_snr)
-        return np.full(len(on_air), -1)
-    found = np.full(len(on_air), -1)
-    among = np.flatnonzero(on_air)
-    sight = channel.server
-    part = ServerSight(sight.uplink[:, among], sight.downlink[among], sight.mean[among])
-    found[among[selected(part, power_w[among], server_power_w(server), thermal_w, near_snr)]] = 0
+    sight, found = channel.server, np.full(len(on_air), -1)
+    if sight is None:
+        return reached(channel, on_air, power_w, thermal_w, near_snr) if server.without == "hubs" else found
+    noise_w, among = max(thermal_w, np.finfo(np.float64).tiny), np.flatnonzero(on_air)
+    to = sight.uplink[:, among] * np.sqrt(power_w[among] / noise_w)
+    back = sight.downlink[among] ** 2 * server_power_w(server) / noise_w
+    found[among[heard_through(to, back, near_snr) >= near_snr]] = 0
     return found
 
 
 class ServerCarrier(HubCarrier):
-    """One turn of the server, or hubs while it has failed."""
-
-    choice_numbers = 1  # what each node holds, rms; the server's choice goes out with its pilot
+    """One turn of the server, or hubs while it has failed. Nodes report how well they hear it."""
 
     def __init__(self, keys: "Keys", given: AirSettings, near_snr: float, streams: "Streams", server: "Server"):
         super().__init__(keys, given, near_snr, streams)
-        self._hubs = HubCarrier(keys, given, near_snr, streams) if server.without == "hubs" else None
-        self._server_w = server_power_w(server)
-        self._power_w = np.append(given.power_w, self._server_w)
+        self._power_w = np.append(given.power_w, server_power_w(server))
 
     def carry(self, given: Sending) -> Carried:
-        if given.channel.server is None and self._hubs is not None:
-            return self._hubs.carry(given)
-        carried = super().carry(given)
-        count = float(given.on_air.sum())
-        own_ns = self._payload_ns + (2 * self._slots + 1) * self._given.frame.own_pilot_ns + self._hub_numbers_ns
+        carried, count = super().carry(given), float(given.on_air.sum())
+        if given.channel.server is None and count:  # hubs
+            return carried
+        pilots_ns = (2 * self._slots + 1) * self._given.frame.own_pilot_ns
+        own_s = to_s(self._payload_ns + pilots_ns + self._hub_numbers_ns)
         rounds = {
             "uncollected": carried.rounds["uncollected"],
             "server_members": count,
-            "server_j": self._server_w * to_s(own_ns) if count else 0.0,
+            "server_j": self._power_w[-1] * own_s if count else 0.0,
         }
         nodes = {name: carried.nodes[name] for name in ("collected", "component")}
-        multiplier = np.full(len(given.on_air), count)
-        return replace(carried, rounds=rounds, nodes=nodes, states=(), multiplier=multiplier)
-
-    def lasting(
-        self,
-        round: int,
-        now_ns: int,
-        channel: FrameChannel,
-        on_air: BoolArray,
-        receivers: BoolArray,
-        schedule: "Turns",
-    ) -> tuple[tuple[int, ...], AirTime] | None:
-        if channel.server is None and self._hubs is not None:
-            return self._hubs.lasting(round, now_ns, channel, on_air, receivers, schedule)
-        return super().lasting(round, now_ns, channel, on_air, receivers, schedule)
+        return replace(carried, rounds=rounds, nodes=nodes, states=(), multiplier=np.full(len(given.on_air), count))
 
     def _turns(
         self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
     ) -> Iterator[tuple[Star, tuple[AnnouncedStep, AnnouncedStep]]]:
         sight, nodes = channel.server, len(on_air)
         if sight is None or not on_air.any():
+            yield from super()._turns(round, now_ns, channel, on_air, receivers)
             return
         jammed = np.zeros(nodes) if channel.jammer_w is None else channel.jammer_w
         noise_w = np.append(jammed, 0.0) + self._given.thermal_w
-        heard_w = sight.downlink**2 * self._server_w
+        heard_w = sight.downlink**2 * self._power_w[-1]
         hears = on_air | (receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w[:nodes]))
         draw = Errors(counter_rng.key(self._streams.draws("radio.server", round)))
         failed = draw.uniform() < self._keys.hub_failure
@@ -150,6 +123,8 @@ class ServerCarrier(HubCarrier):
     def _ways(
         self, star: Star, channel: FrameChannel, opens_ns: int
     ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        if star.holds:
+            return super()._ways(star, channel, opens_ns)
         assert self._given.server_at is not None
         times_ns, place = self._times_ns(opens_ns)
         to, fro = (np.pad(h[place], ((0, 0), (0, 0), (0, 1))) for h in self._given.server_at(times_ns))
@@ -158,21 +133,23 @@ class ServerCarrier(HubCarrier):
     def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:
         """By mean gains of one antenna to the server, `[K]`."""
         assert server is not None
-        given, nodes = self._given, len(size)
-        snr = server**2 * np.minimum(given.power_w, self._server_w) / max(given.thermal_w, 1e-300)
-        near = snr[snr >= self._near_snr]
+        given, nodes, near = self._given, len(size), self._near(server)
         if not len(near):
             return MeanErrors(0.0, 0.0, 1.0)
         estimates = float(np.mean(1.0 / near)) / (given.pilots or np.inf)
         return MeanErrors(1.0 / (nodes * float(near.min())), estimates + given.phase_error_rad**2, 0.0)
 
+    def _near(self, mean: FloatArray) -> FloatArray:
+        """SNR of nodes that reach the threshold both ways by mean gains."""
+        snr = mean**2 * np.minimum(self._power_w[:-1], self._power_w[-1]) / max(self._given.thermal_w, 1e-300)
+        return np.asarray(snr[snr >= self._near_snr])
+
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         sight, given = channel.server, self._given
         if sight is None:
             return None
-        snr = sight.mean**2 * np.minimum(given.power_w, self._server_w) / max(given.thermal_w, 1e-300)
-        count, nodes, round_s = int((snr >= self._near_snr).sum()), len(snr), to_s(self.period_ns)
-        found = self.errors(channel.heard.matrix(channel.mean), sight.mean)
+        nodes, round_s, count = len(sight.mean), to_s(self.period_ns), len(self._near(sight.mean))
+        found = self.errors(np.zeros((nodes, nodes)), sight.mean)
         return CarryPreview(
             {"members": count, "round_airtime_s": round_s, "airtime_s": given.rounds * round_s},
             f"{count} of {nodes} nodes reach it by mean gains of one antenna; {1e3 * round_s:.3g} ms on air a round, "

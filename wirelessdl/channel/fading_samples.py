@@ -44,7 +44,8 @@ class FadingSamples:
         offset_hz: [subbands] centres, Hz; None: at the carrier alone, which is what every subband is like by itself.
         """
         models = [(name, self._copied(name, model)) for name, model in self.models]
-        return Chain(models, self._streams, prefix=prefix, offset_hz=offset_hz)
+        several = self._array.count > 1
+        return Chain(models, self._streams, prefix, offset_hz, phases=several, antennas=self._array)
 
     def gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
         """Realisations of |h|, `[count, links]`; `[1, links]` without fading. mean_gain: [links] root mean square.
@@ -54,16 +55,11 @@ class FadingSamples:
         if not self.models:
             return mean_gain[None]
         numbers = range(offset, offset + count)
+        drawn = [self.chain(f"robust.{number}").gains(Instants((links,), (0.0,))) for number in numbers]
         if self._array.count > 1:
-            return np.stack([mean_gain * self._of_antennas(links, number) for number in numbers])
-        return np.stack([mean_gain * self.chain(f"robust.{number}").gain(links, 0.0).now for number in numbers])
-
-    def _of_antennas(self, links: Links, number: int) -> FloatArray:
-        models = [(name, self._copied(name, model)) for name, model in self.models]
-        chain = Chain(models, self._streams, f"robust.{number}", phases=True, antennas=self._array)
-        h = chain.gains(Instants((links,), (0.0,))).antennas
-        assert h is not None
-        return np.asarray(np.sqrt(np.mean(np.abs(h[0]) ** 2, axis=0)))
+            every = [one.antennas[0] for one in drawn if one.antennas is not None]
+            return np.stack([mean_gain * np.sqrt(np.mean(np.abs(h) ** 2, axis=0)) for h in every])
+        return np.stack([mean_gain * one.now[0] for one in drawn])
 
     def _copied(self, name: str, model: ChannelModel) -> ChannelModel:
         try:

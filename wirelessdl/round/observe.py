@@ -166,14 +166,9 @@ class Observer:
     def _sight(self, server: ServerParts, round: int, time_s: float) -> ServerSight:
         """h to and from the server by the pilots of the frame."""
         up, down, mean = server.h_at([self._geometry(time_s)], [time_s])
-        up, down = up[0], down[0]
-        if type(self._parts.csi) is not Perfect:
-            word = counter_rng.key(self._streams.draws("network.server.csi", round))
-            number = np.arange(up.size + down.size)
-            error = counter_rng.complex_normal(word, number) / np.sqrt(capability(self._parts.csi, "symbols"))
-            deviation = np.sqrt(self._radio.thermal_w / self._radio.power_w)
-            up = up + error[: up.size].reshape(up.shape) * deviation
-            down = down + error[up.size :].reshape(down.shape) * np.sqrt(self._radio.thermal_w / server.power_w)
+        noise_w = self._radio.thermal_w
+        up = self._by_pilots(up[0], "network.server.up", (round,), noise_w, self._radio.power_w)
+        down = self._by_pilots(down[0], "network.server.down", (round,), noise_w, server.power_w)
         self._note("radio.csi", up)
         return ServerSight(up, np.sqrt(np.sum(np.abs(down) ** 2, axis=0)), mean)
 
@@ -186,6 +181,23 @@ class Observer:
         self._latest_s = times_s[-1]
         return self._parts.server.h_at([self._geometry(when_s) for when_s in times_s], times_s)[:2]
 
+    def _by_pilots(
+        self,
+        h: NDArray[np.complex128],
+        stream: str,
+        key: tuple[int, ...],
+        noise_w: float | FloatArray,
+        power_w: float | FloatArray,
+        links: Links | None = None,
+    ) -> NDArray[np.complex128]:
+        """Estimate of h of several antennas, `[M, n]`; links: whose numbers select draws."""
+        if type(self._parts.csi) is Perfect:
+            return h
+        own = np.arange(h.shape[1]) if links is None else links.number
+        number = own + (h.shape[1] if links is None else links.nodes**2) * np.arange(len(h))[:, None]
+        error = counter_rng.complex_normal(counter_rng.key(self._streams.draws(stream, *key)), number.reshape(-1))
+        return h + error.reshape(h.shape) * np.sqrt(noise_w / (power_w * capability(self._parts.csi, "symbols")))
+
     def _array(
         self,
         links: Links,
@@ -197,13 +209,7 @@ class Observer:
         late: FloatArray | None,
     ) -> SlotChannel:
         """A block as several antennas hear it, h: [M, links]; combined, and antenna by antenna where that is kept."""
-        estimate = h
-        if type(self._parts.csi) is not Perfect:
-            word = counter_rng.key(self._streams.draws("radio.csi", *key))
-            number = links.number + links.nodes**2 * np.arange(len(h))[:, None]
-            error = counter_rng.complex_normal(word, number.reshape(-1)).reshape(h.shape)
-            pilots = capability(self._parts.csi, "symbols")
-            estimate = h + error * np.sqrt(noise_w / (self._radio.power_w[links.tx] * pilots))
+        estimate = self._by_pilots(h, "radio.csi", key, noise_w, self._radio.power_w[links.tx], links)
         gain, size, off_rad = combined(h, estimate)
         gain = size if estimate is h else gain
         self._note("radio.csi", size)
