@@ -72,17 +72,15 @@ def kind_of_update(name: str, part: Any, asked: str) -> UpdateKind:
     part: its class, or an object of it; asked: `learning.update_kind`.
     """
     has = [kind for kind in UPDATE_KINDS if callable(getattr(part, kind, None))]
-    if not has:
-        raise ValueError(
-            f'update.kind is "{name}"; the class needs a method base(received, state, round), or '
-            "change(received, state, gradient, round), or step(received, state, gradient, round)"
-        )
-    if asked == "auto":
-        return has[0]
     for kind in has:
-        if kind == asked:
+        if asked in ("auto", kind):
             return kind
-    raise ValueError(f'update_kind is "{asked}"; "{name}" has no such method: use "auto", or {", ".join(has)}')
+    if has:
+        raise ValueError(f'update_kind is "{asked}"; "{name}" has no such method: use "auto", or {", ".join(has)}')
+    raise ValueError(
+        f'update.kind is "{name}"; the class needs a method base(received, state, round), or change(received, state, '
+        "gradient, round), or step(received, state, gradient, round)"
+    )
 
 
 def stored_kind(learning: Mapping[str, Any]) -> tuple[str, UpdateKind]:

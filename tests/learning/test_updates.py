@@ -300,7 +300,7 @@ def test_a_key_that_changes_nothing_is_refused(learning, words):
 
 
 def test_push_sum_is_refused_where_more_than_one_averaging_makes_a_round():
-    with pytest.raises(ScenarioError, match="mixed in one slot: set them to 0"):
+    with pytest.raises(ScenarioError, match="whose weight is mixed in one slot; leave out"):
         watched("push-sum", radio={"mixing_passes": 2})
 
 

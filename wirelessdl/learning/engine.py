@@ -21,7 +21,6 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
-from wirelessdl.errors import ContractError
 from wirelessdl.families import UpdateKind
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, draw_changes, require_range, sample_shape
@@ -127,7 +126,7 @@ class LearningEngine:
         self._tests = self._store.tests(settings.eval_samples, streams)
         self._divisor = self.sampler.divisor
         # what one sample moves a model per gamma mult: by one gradient, by a change clipped as a whole, or as declared
-        _, update, kind = settings.update or ("sgd", None, "base")
+        name, update, kind = settings.update or ("sgd", None, "base")
         self.kind: UpdateKind = kind
         self.moves: float = capability(update, "moves") if kind == "step" else 1.0
         clipping: Clipping = "batch" if kind == "change" else settings.clipping
@@ -149,9 +148,14 @@ class LearningEngine:
         self._step = torch.zeros(self.nodes, 1, dtype=torch.float64, device=self._home)
         self._third: Tensor | None = None  # where further steps need it
         self._update = self._running_update()
-        if settings.update is not None and self.kind == "step":
+        if self._update is not None and self._update.mixed and settings.passes:
+            raise ValueError(
+                f'learning.update is "{name}", whose {self._update.mixed} is mixed in one slot; leave out '
+                'radio.mixing_passes and learning.closing_passes, and set radio.alignment = "all"'
+            )
+        if kind == "step":
             replaced = 1.0 if settings.clipping == "batch" else float(self._divisor.max())
-            try_declaration(*settings.update[:2], self.moves, learner.size, batch=replaced)
+            try_declaration(name, update, self.moves, learner.size, batch=replaced)
         # an audit listens in its place
         self.airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
         self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
@@ -292,8 +296,6 @@ class LearningEngine:
             mixed.index_copy_(0, away, kept[1])
         point_of_all = mixed if hardened else self._gradient
         if self._update is not None and self.kind == "base":
-            if self._update.mixed and (given.announced or len(given.steps) > 1):
-                raise ContractError(f"learning.update: {self._update.mixed} is mixed in one slot, and a round has more")
             weights = given.segments[0].weights if self._update.mixed else None
             point_of_all = self._update.apply(mixed, None if kept is None else away, given.round, weights)
         stood = None

@@ -26,7 +26,7 @@ from wirelessdl.learning.runtime import own_settings
 from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
 from wirelessdl.mechanism import Mechanism, UserMechanism
 from wirelessdl.round.multiplier import least_multiplier
-from wirelessdl.run.registry import PARTS, UPDATE_CALLS, Builder
+from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.part import Part
@@ -264,7 +264,8 @@ def _engine(
     learning, privacy = builder.scenario.learning, builder.scenario.privacy
     update = builder.construct("learning.update", learning.update, learning=learning)
     kind = builder.check("learning", lambda: kind_of_update(learning.update.name, update, learning.update_kind))
-    builder.require("learning.update", learning.update, update, UPDATE_CALLS[kind])
+    oracle = "" if kind == "base" else "gradient, "
+    builder.require("learning.update", learning.update, update, f"{kind}(received, state, {oracle}round)")
     settings = Settings(
         batch_size=learning.batch_size,
         clipping=privacy.clipping,

@@ -10,7 +10,7 @@ from wirelessdl.channel import CHANNELS
 from wirelessdl.channel.csi import CSI
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError, ScenarioError
-from wirelessdl.families import UpdateKind, classes
+from wirelessdl.families import classes
 from wirelessdl.learning.data import DATASETS
 from wirelessdl.learning.features import FEATURES
 from wirelessdl.learning.models import MODELS
@@ -42,12 +42,6 @@ class PartKind:
     supplied: tuple[str, ...] = ()
 
 
-# how an update is called, by its kind
-UPDATE_CALLS: dict[UpdateKind, str] = {
-    "base": "base(received, state, round)",
-    "change": "change(received, state, gradient, round)",
-    "step": "step(received, state, gradient, round)",
-}
 # every part a scenario may name, by its key
 PARTS: dict[str, PartKind] = {
     "network.map": PartKind(MAPS, "obstructed(links)", ("find_file",)),
@@ -66,7 +60,7 @@ PARTS: dict[str, PartKind] = {
     "learning.model": PartKind(MODELS, "gradient(...)", ("features", "input_shape", "classes")),
     "learning.partition": PartKind(PARTITIONS, "split(labels, nodes, rng)", ("folders",)),
     "learning.learning_rate": PartKind(SCHEDULES, "rate(round)", ("rounds", "score_step", "row_norm")),
-    "learning.update": PartKind(classes("update"), UPDATE_CALLS["base"], ("learning",)),
+    "learning.update": PartKind(classes("update"), "base(received, state, round)", ("learning",)),
     "time.compute": PartKind(
         COMPUTE_TIMES, "duration_s(node, round)", ("nodes", "rng", "world_rng", "samples", "model_flops")
     ),

@@ -61,7 +61,7 @@ def _require_members(scenario: "Scenario") -> None:
     )
     for family, name in parts:
         module = member(family, name)
-        if module is not None and hasattr(module, "refuse"):
+        if module is not None and "refuse" in vars(module):
             module.refuse(scenario)
 
 
@@ -84,7 +84,7 @@ def _require_gram(scenario: "Scenario") -> None:
 def _require_read_keys(scenario: "Scenario", update: str) -> None:
     """A key of another update than the one that is used would change nothing."""
     found = dict(zip(MEMBERS["update"], modules("update")))
-    reads = {name: getattr(module, "READS", tuple(module.Keys.model_fields)) for name, module in found.items()}
+    reads = {name: vars(module).get("READS", tuple(module.Keys.model_fields)) for name, module in found.items()}
     for key, field in ((key, field) for module in found.values() for key, field in module.Keys.model_fields.items()):
         value = getattr(scenario.learning, key)
         if value != field.default and key not in reads.get(update, ()):

@@ -242,18 +242,9 @@ SINGLE: dict[str, Callable[[Run, FigureOptions], Any]] = {
     "map": lambda run, choice: draw_map(run, choice.round),
     "timeline": lambda run, choice: draw_timeline(run, choice.round, choice.rounds),
     "channel": lambda run, choice: draw_channel(run, choice.links),
-    "leakage": lambda run, choice: draw_leakage(run, *_one_link(run, choice.links)),
+    "leakage": lambda run, choice: draw_leakage(run, *(*choice.links, (0, None))[0]),
     "partition": lambda run, _: draw_partition(data_split(run).counts),
 }
-
-
-def _one_link(run: Run, links: Sequence[tuple[int, int]]) -> tuple[int, int | None]:
-    """The link that was asked for; else the sender that leaks most, towards no one in particular."""
-    if links:
-        return links[0]
-    promised = run.frame("nodes", ["round", "node", "epsilon_promised_bound"])
-    last = promised[promised["round"] == promised["round"].max()]
-    return int(last["node"].iloc[last["epsilon_promised_bound"].argmax()]), None
 
 
 def draw(name: str, runs: Sequence[Run], choice: FigureOptions, path: Path | None) -> Any:

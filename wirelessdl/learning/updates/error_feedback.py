@@ -12,6 +12,7 @@ Proven by clipping the whole change (kind change): 2C per release, without ampli
 whole model with its noise, so compression saves no airtime here: it says what compression costs in accuracy.
 """
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat
@@ -40,10 +41,6 @@ class Member:
             kept = wanted.sign() * wanted.abs().mean(dim=-1, keepdim=True)
         else:
             size = wanted.abs()
-            least = size.topk(max(1, round_up(self.share * wanted.shape[-1])), dim=-1).values[..., -1:]
+            least = size.topk(math.ceil(self.share * wanted.shape[-1]), dim=-1).values[..., -1:]
             kept = wanted * (size >= least)
         return kept, {"error": wanted - kept}
-
-
-def round_up(number: float) -> int:
-    return -int(-number // 1)

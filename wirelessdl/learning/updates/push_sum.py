@@ -14,27 +14,11 @@ Proven as plain SGD is (kind base): v follows from gains alone, and s / v from w
 number beside the m of a model; neither its airtime nor receiver noise on it is counted.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wirelessdl.scenario.section import Section
 
-if TYPE_CHECKING:
-    from wirelessdl.scenario.schema import Scenario
-
-
 Keys = Section
-
-
-def refuse(scenario: "Scenario") -> None:
-    """The weight is mixed once a round, by the matrix of one averaging."""
-    radio: Any = scenario.radio  # with the keys of every access
-    clashes = (
-        (radio.alignment != "all", f'radio.alignment "{radio.alignment}"', 'set alignment = "all"'),
-        (bool(radio.mixing_passes or scenario.learning.closing_passes), "mixing or closing passes", "set them to 0"),
-    )
-    for there, what, remedy in clashes:
-        if there:
-            raise ValueError(f'learning.update is "push-sum" with {what}; its weight is mixed in one slot: {remedy}')
 
 
 class Member:

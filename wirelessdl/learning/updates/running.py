@@ -149,8 +149,7 @@ class RunningUpdate:
             )
             if not sound or one.keys() != given[0].keys():
                 raise ContractError(
-                    f"learning.update: {self._name} gave a state that is not a dict of tensors"
-                    + ("" if self._one_by_one else " with one row per node")
+                    f"learning.update: {self._name} gave a state that is no dict of tensors, row by row"
                 )
         if not self._one_by_one:
             return {name: values.clone() for name, values in given[0].items()}

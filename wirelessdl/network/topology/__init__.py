@@ -43,9 +43,7 @@ __all__ = [
 
 
 class Topology(Protocol):
-    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
-        """The links of a geometry; a class that takes `time_s` as well is told the time, 0 at the start."""
-        ...
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links: ...
 
 
 def takes_time(topology: object) -> bool:
@@ -58,8 +56,7 @@ def takes_time(topology: object) -> bool:
 
 def drawn_links(topology: Any, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator, time_s: float) -> Any:
     """What a topology answers, unchecked."""
-    time = {"time_s": time_s} if takes_time(topology) else {}
-    return topology.links(geometry, snr_db, rng, **time)
+    return topology.links(geometry, snr_db, rng, **({"time_s": time_s} if takes_time(topology) else {}))
 
 
 TOPOLOGIES = {
