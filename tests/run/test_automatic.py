@@ -23,8 +23,9 @@ def test_rounds_follow_from_the_total_alone():
     more = scenario("privacy.epsilon_total=3").scenario.rounds
     assert more == math.ceil(140 * analytic_mu(3.0, 1e-5)) > 80
     assert scenario("privacy.epsilon_total=3", "learning.dataset='cifar10'").scenario.rounds == more
-    with pytest.raises(ScenarioError, match=r'scenario.rounds is "auto"; must be an integer .* epsilon_total'):
-        scenario("privacy.epsilon_total=inf", "privacy.epsilon_max=1")
+    assert scenario("privacy.epsilon_total=inf", "privacy.epsilon_max=1").scenario.rounds == 40
+    with pytest.raises(ScenarioError, match=r'scenario.rounds is "most"; must be an integer .* or "auto"'):
+        scenario("scenario.rounds='most'")
 
 
 def test_noise_in_a_score_reaches_what_the_rate_was_made_for():

@@ -44,7 +44,7 @@ class ScenarioSection(Section):
     )
     run: Count = Field(1, description="Run number: seed of fading, batches, noise and faults.")
     rounds: Annotated[int, Field(ge=1, le=999_999), WithJsonSchema(_ROUNDS_SCHEMA)] = Field(
-        json_schema_extra=rule_text('must be an integer from 1 to 999999, or "auto" with a finite epsilon_total'),
+        json_schema_extra=rule_text('must be an integer from 1 to 999999, or "auto"'),
         description="Number of rounds. auto: from privacy.epsilon_total and delta_total alone, at least 40.",
     )
 
@@ -422,9 +422,8 @@ class Scenario(Section):
         )
         if not isinstance(section, dict) or section.get("rounds") != "auto" or not isinstance(privacy, dict):
             return table
-        epsilon, delta = privacy.get("epsilon_total"), privacy.get("delta_total", PrivacySection().delta_total)
-        promised = isinstance(epsilon, int | float) and 1e-6 <= epsilon < math.inf
-        if not promised or not isinstance(delta, float) or not 1e-30 <= delta < 1.0:
+        epsilon, delta = privacy.get("epsilon_total", math.inf), privacy.get("delta_total", 1e-4)
+        if not isinstance(epsilon, int | float) or epsilon < 1e-6 or not isinstance(delta, float) or not 0 < delta < 1:
             return table
         return {**table, "scenario": {**section, "rounds": auto_rounds(epsilon, delta)}}
 
