@@ -192,9 +192,8 @@ def _column(field: pa.Field) -> str:
 
 
 def _toml(value: object) -> str:
-    if isinstance(value, list) and len(value) == 1:  # a list of one part may be written as the part
-        (value,) = value
-    bare = getattr(value, "name", value)  # a part's default is its bare name
+    first = value[0] if isinstance(value, list) and len(value) == 1 else value  # one part of what may be a list
+    bare = getattr(first, "name", value)  # a part's default is its bare name
     if bare == {}:
         return "{}"
     if isinstance(bare, float) and 1e5 <= abs(bare) < float("inf"):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal, Protocol
 
@@ -159,29 +160,34 @@ class WarmUp:
 class Auto:
     """A constant rate from public numbers: noise in a score reaches score_noise, or the step its largest stable size.
 
-        gamma = min(score_noise / (T R s), max_step / R^2),    s = kappa 2C / (N mu)
+        gamma = min(score_noise / (T R s), max_step / (R min(R, C))) / mult,    s = kappa 2C / (N mu)
 
     R is the norm of a sample's features, N the number of samples of all nodes (under unit = "node", of nodes), mu the
-    promised total as one Gaussian release, and kappa = sqrt(K own) the deviation of noise in the network's mean over
-    that of a trusted centre; own is the share of a node's hidden noise that does not cancel in the mean. T full-batch
-    rounds at gamma leave noise of deviation gamma T s in each weight of the mean, so gamma T R s in a score: T and the
-    number of features cancel. No data are looked at; only their number, which is public.
+    promised total as one Gaussian release, mult the gradient multiplier, and kappa = sqrt(K own) the deviation of noise
+    in the network's mean over that of a trusted centre; own is the share of a node's hidden noise that does not cancel
+    in the mean. T full-batch rounds leave noise of deviation gamma mult T s in each weight of the mean, and R times as
+    much in a score: the number of features cancels. No data are looked at; only their number, which is public.
     """
 
     spans_run = True  # more rounds would have had smaller steps
 
-    def __init__(
-        self,
-        rounds: int,
-        score_step: float,
-        row_norm: float,
-        score_noise: Rate = 0.7,
-        max_step: Rate = 64.0,
-    ):
-        self._rate = min(score_noise / max(rounds * score_step, 1e-300), max_step / row_norm**2)
+    def __init__(self, rounds: int, scale: "ScoreScale", score_noise: Rate = 0.7, max_step: Rate = 64.0):
+        noise = score_noise / max(rounds * scale.row_norm * scale.noise, 1e-300)
+        stable = max_step / (scale.row_norm * min(scale.row_norm, scale.clip_norm))
+        self._rate = min(noise, stable) / scale.multiplier
 
     def rate(self, round: int) -> float:  # noqa: ARG002
         return self._rate
+
+
+@dataclass(frozen=True)
+class ScoreScale:
+    """Public numbers behind an automatic rate: R, C, s and mult."""
+
+    row_norm: float
+    clip_norm: float
+    noise: float
+    multiplier: float
 
 
 SCHEDULES = {

@@ -23,7 +23,7 @@ from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
 from wirelessdl.learning.runtime import own_settings
-from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
+from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule, ScoreScale
 from wirelessdl.mechanism import Mechanism, UserMechanism
 from wirelessdl.round.multiplier import least_multiplier
 from wirelessdl.run.registry import PARTS, Builder
@@ -64,9 +64,9 @@ def build_learning(
         mechanism = UserMechanism(noise.name, mechanism)
     data, maps = _data(builder)
     client_indices = _client_indices(builder, data, streams)
-    row_norm, score_step = _of_scores(builder, maps, mechanism, sum(map(len, client_indices)))
-    rate, given = scenario.learning.learning_rate, {"score_step": score_step, "row_norm": row_norm}
-    schedule = builder.part("learning.learning_rate", rate, rounds=scenario.scenario.rounds, **given)
+    rate = scenario.learning.learning_rate
+    scale = _score_scale(builder, maps, mechanism, sum(map(len, client_indices))) if rate.name == "auto" else None
+    schedule = builder.part("learning.learning_rate", rate, rounds=scenario.scenario.rounds, scale=scale)
     least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
     if rate.is_user_class:
         schedule = CheckedSchedule(schedule, scenario.privacy.rho, _MIN_SIGMA)
@@ -164,12 +164,10 @@ def _data(builder: Builder) -> tuple[Dataset, list[Map]]:
     return mapped, maps
 
 
-def _of_scores(builder: Builder, maps: Sequence[Map], mechanism: Mechanism, samples: int) -> tuple[float, float]:
-    """R, the norm of a sample's features, and R s, of `schedule.Auto`: from public numbers, where the rate is auto."""
+def _score_scale(builder: Builder, maps: Sequence[Map], mechanism: Mechanism, samples: int) -> ScoreScale:
+    """What an automatic rate follows from. samples: of all nodes."""
     scenario = builder.scenario
     privacy, learning, nodes = scenario.privacy, scenario.learning, scenario.network.nodes
-    if learning.learning_rate.name != "auto":
-        return 1.0, 0.0
     norms = [capability(one.features, "norm") for one in maps]
     refused = (
         (learning.sampling != "full", f'learning.sampling "{learning.sampling}"', 'sampling = "full"'),
@@ -181,12 +179,12 @@ def _of_scores(builder: Builder, maps: Sequence[Map], mechanism: Mechanism, samp
             raise builder.fail(
                 f'learning.learning_rate is "auto" with {what}; its rule does not hold there: set {remedy}'
             )
-    row_norm = math.hypot(*norms)
-    ratio = mechanism.chosen(_USUAL_RATIO) if mechanism.ratio is None else mechanism
-    kappa = math.sqrt(nodes * ratio.least_own(nodes))
+    shared = mechanism.chosen(_USUAL_RATIO if mechanism.ratio is None else mechanism.ratio)
+    kappa = math.sqrt(nodes * shared.least_own(nodes))
     protected = samples if privacy.unit == "sample" else nodes
     mu = math.inf if scenario.silent else analytic_mu(privacy.epsilon_total, privacy.delta_total)
-    return row_norm, row_norm * kappa * 2.0 * privacy.clip_norm / (protected * mu)
+    noise = kappa * 2.0 * privacy.clip_norm / (protected * mu)
+    return ScoreScale(math.hypot(*norms), privacy.clip_norm, noise, least_multiplier(scenario))
 
 
 def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[IntArray]:

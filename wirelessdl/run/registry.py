@@ -59,7 +59,7 @@ PARTS: dict[str, PartKind] = {
     "learning.features": PartKind(FEATURES, "transform(samples)", ("find_class",)),
     "learning.model": PartKind(MODELS, "gradient(...)", ("features", "input_shape", "classes")),
     "learning.partition": PartKind(PARTITIONS, "split(labels, nodes, rng)", ("folders",)),
-    "learning.learning_rate": PartKind(SCHEDULES, "rate(round)", ("rounds", "score_step", "row_norm")),
+    "learning.learning_rate": PartKind(SCHEDULES, "rate(round)", ("rounds", "scale")),
     "learning.update": PartKind(classes("update"), "base(received, state, round)", ("learning",)),
     "time.compute": PartKind(
         COMPUTE_TIMES, "duration_s(node, round)", ("nodes", "rng", "world_rng", "samples", "model_flops")

@@ -119,6 +119,8 @@ def _default(above: list[str], step: str) -> dict[str, Any]:
     )
     if isinstance(section, type) and issubclass(section, BaseModel) and step in section.model_fields:
         default = section.model_fields[step].default
+        if isinstance(default, list):  # of one part
+            default = next((one for one in default if len(default) == 1), None)
         if isinstance(default, Part):
             return default.to_table()
     return {}

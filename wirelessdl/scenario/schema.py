@@ -8,13 +8,26 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
+from pydantic import Field, FiniteFloat, PrivateAttr, WithJsonSchema, model_validator
 
+from wirelessdl.gaussian import analytic_mu
 from wirelessdl.scenario.agreement import require_agreement
 from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.part import FamilyMember, Model, Part, PartOrList
 from wirelessdl.scenario.protection import PowerSection, PrivacySection, with_keys
 from wirelessdl.scenario.section import RULE, Battery, Count, PerNode, Positive, Section, rule_text
+
+_LEAST_ROUNDS, _ROUNDS_PER_MU = 40, 140.0
+_ROUNDS_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 999_999}, {"const": "auto"}]}
+
+
+def auto_rounds(epsilon_total: float, delta_total: float) -> int:
+    """Rounds of a promised total: max(40, 140 mu), mu the total as one Gaussian release.
+
+    At a fixed total only rounds times learning rate decides how far models go and how noisy they end, and the less
+    noise there is, the farther they may go; more rounds keep the single step stable. Airtime grows with them.
+    """
+    return max(_LEAST_ROUNDS, math.ceil(_ROUNDS_PER_MU * analytic_mu(epsilon_total, delta_total)))
 
 
 class ScenarioSection(Section):
@@ -30,8 +43,9 @@ class ScenarioSection(Section):
         0, description="Seed of placement, topology, partition and initial weights."
     )
     run: Count = Field(1, description="Run number: seed of fading, batches, noise and faults.")
-    rounds: Annotated[int, Field(ge=1, le=999_999)] = Field(
-        json_schema_extra=rule_text("must be an integer from 1 to 999999"), description="Number of rounds."
+    rounds: Annotated[int, Field(ge=1, le=999_999), WithJsonSchema(_ROUNDS_SCHEMA)] = Field(
+        json_schema_extra=rule_text('must be an integer from 1 to 999999, or "auto"'),
+        description="Number of rounds. auto: from privacy.epsilon_total and delta_total alone, at least 40.",
     )
 
 
@@ -444,6 +458,20 @@ class Scenario(Section):
     def silent(self) -> bool:
         """Whether nothing is sent, and nothing leaks: every node is alone, and none publishes its model."""
         return self.alone and self.radio.access.name != "published"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _automatic_rounds(cls, table: Any) -> Any:
+        """The table with a number of rounds; where its total is not a number, its own rule says so."""
+        section, privacy = (
+            (table.get(key) for key in ("scenario", "privacy")) if isinstance(table, dict) else (None, None)
+        )
+        if not isinstance(section, dict) or section.get("rounds") != "auto" or not isinstance(privacy, dict):
+            return table
+        epsilon, delta = privacy.get("epsilon_total", math.inf), privacy.get("delta_total", 1e-4)
+        if not isinstance(epsilon, int | float) or epsilon < 1e-6 or not isinstance(delta, float) or not 0 < delta < 1:
+            return table
+        return {**table, "scenario": {**section, "rounds": auto_rounds(epsilon, delta)}}
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:

@@ -1,0 +1,72 @@
+"""A learning rate and a number of rounds that follow from public numbers."""
+
+import math
+
+import numpy as np
+import pytest
+
+from wirelessdl.errors import ScenarioError
+from wirelessdl.gaussian import analytic_mu
+from wirelessdl.run.build import build
+from wirelessdl.run.wiring import make_engine, run_rounds
+from wirelessdl.scenario.loader import load_scenario
+
+
+def scenario(*overrides):
+    """Twenty nodes, 12,000 samples, features of norm 10."""
+    automatic = ("scenario.rounds='auto'", "learning.learning_rate='auto'", "privacy.clip_norm=5")
+    return load_scenario("urban_er_k20", overrides=[*automatic, *overrides])
+
+
+def test_rounds_follow_from_the_total_alone():
+    assert scenario().scenario.rounds == 40
+    more = scenario("privacy.epsilon_total=3").scenario.rounds
+    assert more == math.ceil(140 * analytic_mu(3.0, 1e-5)) > 80
+    assert scenario("privacy.epsilon_total=3", "learning.dataset='cifar10'").scenario.rounds == more
+    assert scenario("privacy.epsilon_total=inf", "privacy.epsilon_max=1").scenario.rounds == 40
+    with pytest.raises(ScenarioError, match=r'scenario.rounds is "most"; must be an integer .* or "auto"'):
+        scenario("scenario.rounds='most'")
+
+
+def test_noise_in_a_score_reaches_what_the_rate_was_made_for():
+    """The formula by hand, and the noise that nodes really send: sigma of a release, pairs gone in the mean."""
+    world = build(scenario(), device="cpu")
+    rate, rounds, norm, clip, samples = world.schedule.rate(1), 40, 10.0, 5.0, 12_000
+    own = 1 / (1 + 14 * 1.414**2 / (1 + 1.414**2))
+    noise = math.sqrt(20 * own) * 2 * clip / (samples * analytic_mu(1.0, 1e-5))
+    assert rate == pytest.approx(0.7 / (rounds * norm * noise) / 20)
+    # each release hides 2C/n times rate and multiplier by own / hidden share; the mean of nodes has 1/K of its variance
+    released = 2 * clip / (samples / 20) * rate * 20 / world.mu_max
+    in_mean = released * math.sqrt(own / 20)
+    # the first of 40 rounds has no gradient to send
+    assert norm * in_mean * math.sqrt(rounds - 1) == pytest.approx(0.7 * 39 / 40, rel=1e-3)
+    assert world.spans_run
+
+
+def test_a_step_has_a_largest_size_where_noise_is_small():
+    world = build(scenario("privacy.epsilon_total=1000", "scenario.rounds=5"), device="cpu")
+    assert world.schedule.rate(3) == pytest.approx(64 / (10 * 5) / 20)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("learning.sampling='poisson'", r'learning_rate is "auto" with learning.sampling "poisson"'),
+        ("learning.features='none'", "features of no declared norm"),
+    ],
+)
+def test_where_the_rule_does_not_hold_a_rate_is_asked_for(override, words):
+    with pytest.raises(ScenarioError, match=words):
+        build(scenario(override), device="cpu")
+
+
+@pytest.mark.slow
+def test_the_automatic_rate_is_within_two_points_of_the_tuned_one():
+    """On the main example, whose rate was chosen on held-out training images."""
+    found = []
+    for one in (load_scenario("urban_er_k20"), scenario()):
+        world = build(one, device="cpu")
+        engine = make_engine(world)
+        run_rounds(world, engine)
+        found.append(float(np.mean(world.learning.accuracy(world.learning.held).cpu().numpy())))
+    assert found[1] > found[0] - 0.02
