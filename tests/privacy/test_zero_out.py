@@ -150,8 +150,7 @@ def test_a_run_is_charged_by_half_the_sensitivity_where_samples_are_clipped(samp
 
 
 def test_a_run_promises_and_verifies_its_total_and_every_table_says_zero_out(tmp_path):
-    from wirelessdl.analysis.figures.curves import draw_curves
-
+    from wirelessdl.analysis.families import run_curves
     from wirelessdl.analysis.runs import grouped
     from wirelessdl.analysis.verify import verify
 
@@ -172,7 +171,7 @@ def test_a_run_promises_and_verifies_its_total_and_every_table_says_zero_out(tmp
     ratio = [math.sqrt((1 - a) / a) for a in alpha]  # noise per unit of step: half as much, and that for rounding
     assert 0.5 * ratio[0] < ratio[1] < 0.501 * ratio[0]
     with pytest.raises(TraceError, match="epsilons of different neighbours do not compare"):
-        draw_curves(grouped([found, other]), "epsilon", "accuracy_mean")
+        run_curves(grouped([found, other]), "epsilon", "accuracy_mean")
 
 
 @pytest.mark.parametrize("sampling", ["full", "poisson", "without-replacement"])

@@ -19,6 +19,7 @@ that of x. A sender's power over a payload is at most P_j: c and rho see to that
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -152,7 +153,9 @@ def _mixed(step: AnnouncedStep, factor: Tensor | None, symbols: Tensor) -> Tenso
     senders, subslots, count = symbols.shape
     late = np.zeros(0) if step.late is None else step.late
     # of what is sent: itself, and where it is late or early, the symbol before and the one after
-    shares = (1.0 - np.abs(late), np.maximum(late, 0.0), np.maximum(-late, 0.0)) if len(late) else (1.0,)
+    shares: tuple[Any, ...] = (
+        (1.0 - np.abs(late), np.maximum(late, 0.0), np.maximum(-late, 0.0)) if len(late) else (1.0,)
+    )
     dense = np.zeros((subslots, len(rows), len(shares), senders), np.complex128)
     for number, part in enumerate(shares):
         dense[:, row, number, column] = step.weight * step.ratio * part
