@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from wirelessdl.cli.options import PATH, one_study, parse_link, reads_runs
 
-_FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")
+_FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition", "leakage")
 _AGAINST = ("round", "time", "energy", "airtime", "epsilon")
 # options of one kind of figure alone, as click names them
 _OF_STUDIES = ("x", "y", "series", "style", "facet", "where", "logx", "labels", "size", "curves")
@@ -64,7 +64,7 @@ def command(runs: tuple[Path, ...], kind: str, out: Path | None, against: Any, r
     curves. Its data (.csv) and the command (.sh) are written beside it. Short names do: accuracy is accuracy_mean.
 
     Of RUNs (--figure): runs of one scenario (equal but for seed and run) become their mean with its 95% band; each
-    scenario gets a curve of its own. map, timeline, channel and partition show one run.
+    scenario gets a curve of its own. map, timeline, channel, partition and leakage show one run.
     """
     if one_study(runs):
         _refuse(_OF_RUNS, "is for runs; leave it out, or name runs of the study")
