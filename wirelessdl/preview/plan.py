@@ -349,7 +349,7 @@ def pass_cost(world: World, power_w: FloatArray) -> PassCost | None:
     return PassCost(
         passes=frame.passes,
         closing=frame.closing,
-        mixing=world.scenario.radio.mixing,
+        mixing="plain" if world.access.separates else world.scenario.radio.mixing,
         round_airtime_s=first_s,
         round_passes_s=first_s - bare_s,
         airtime_s=airtime_s,

@@ -196,7 +196,8 @@ class Observer:
         own = np.arange(h.shape[1]) if links is None else links.number
         number = own + (h.shape[1] if links is None else links.nodes**2) * np.arange(len(h))[:, None]
         error = counter_rng.complex_normal(counter_rng.key(self._streams.draws(stream, *key)), number.reshape(-1))
-        return h + error.reshape(h.shape) * np.sqrt(noise_w / (power_w * capability(self._parts.csi, "symbols")))
+        symbols = capability(self._parts.csi, "symbols")
+        return np.asarray(h + error.reshape(h.shape) * np.sqrt(noise_w / (power_w * symbols)))
 
     def _array(
         self,
