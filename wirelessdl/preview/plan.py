@@ -319,7 +319,8 @@ def pass_cost(world: World) -> PassCost | None:
     frames = (frame, frame.in_round(rounds, rounds), replace(frame, passes=0, closing=0))
     first_s, last_s, bare_s = (to_s(one.airtime_ns) for one in frames)
     airtime_s = (rounds - 1) * first_s + last_s
-    return PassCost(frame.passes, frame.closing, world.scenario.radio.mixing, airtime_s, airtime_s - rounds * bare_s)
+    mixing = "plain" if world.access.separates else world.scenario.radio.mixing
+    return PassCost(frame.passes, frame.closing, mixing, airtime_s, airtime_s - rounds * bare_s)
 
 
 def trade(joint: JointPlan, counts: Sequence[int] = PASSES) -> tuple[tuple[int, tuple[Forecast, ...]], ...]:
