@@ -22,11 +22,13 @@ _ROUNDS_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 999_999
 
 
 def auto_rounds(epsilon_total: float, delta_total: float) -> int:
-    """Rounds of a promised total: max(40, 140 mu), mu the total as one Gaussian release.
+    """Rounds of a promised total: max(40, 140 mu), mu the total as one Gaussian release; 40 without one.
 
     At a fixed total only rounds times learning rate decides how far models go and how noisy they end, and the less
     noise there is, the farther they may go; more rounds keep the single step stable. Airtime grows with them.
     """
+    if math.isinf(epsilon_total):
+        return _LEAST_ROUNDS
     return max(_LEAST_ROUNDS, math.ceil(_ROUNDS_PER_MU * analytic_mu(epsilon_total, delta_total)))
 
 

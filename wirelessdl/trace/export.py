@@ -68,7 +68,7 @@ def write_tensorboard(run: "Run", folder: Path, name: str = "") -> Path:
     rounds = run.rounds
     began = _began(run)
     with SummaryWriter(str(target)) as writer:
-        for column in rounds.columns.drop("round"):
+        for column in rounds.select_dtypes("number").columns.drop("round"):
             points = pd.DataFrame(
                 {"round": rounds["round"], "time_s": rounds["time_s"], "value": rounds[column]}
             ).dropna()
