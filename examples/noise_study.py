@@ -20,9 +20,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from wirelessdl import load_scenario, simulate
-from wirelessdl.learning.records import ModelUpdate, RoundInput
-from wirelessdl.learning.superposition import one_slot
-from wirelessdl.run.build import build
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 METHODS = {  # settings, and the learning rate at epsilon >= 1; below, it falls with epsilon
@@ -60,15 +57,11 @@ def final(seed: int, *settings: str) -> tuple[float, float, float]:
 
 def alone(seed: int, rate: float) -> tuple[float, float, float]:
     """The same nodes, data and model without any radio: nothing is sent, so nothing leaks."""
-    world = build(load_scenario("urban_er_k20", overrides=[f"scenario.seed={seed}"]))
-    engine, nodes = world.learning, world.nodes
-    itself = one_slot(engine.learner.size, np.eye(nodes), np.zeros(nodes))
-    rounds = world.scenario.scenario.rounds
-    for round in range(1, rounds + 1):
-        update = ModelUpdate.everyone(np.full(nodes, rate))
-        result = engine.round(RoundInput(round, itself, np.zeros(nodes), update, evaluate=round == rounds))
-    assert result.accuracy is not None
-    return float(result.accuracy.mean()), float(result.accuracy.min()), 0.0
+    overrides = [f"scenario.seed={seed}", f"learning.learning_rate.initial={rate}", "privacy.rho=1"]
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = load_scenario("urban_er_k20", overrides=overrides, baseline="local")
+        summary = simulate(scenario, out=folder).summary
+    return summary["accuracy_mean"], summary["accuracy_min"], 0.0
 
 
 def study(seeds: range) -> Iterator[tuple[str, float, int, float, float, float]]:
