@@ -303,7 +303,7 @@ class HubCarrier(Carrier):
         given, keys = self._given, self._keys
         noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
         turn = 0
-        for _ in range(1 + given.passes + (given.closing if round == self.rounds else 0)):
+        for _ in range(1 + given.passes + (given.closing if given.frame.closes(round, self.rounds) else 0)):
             walk = Walk(self._near_snr, on_air, self._served if keys.hub_rotation else None)
             back: list[int] | None = None  # hubs that are still to be visited again
             while back is None or back:
@@ -481,9 +481,10 @@ class HubCarrier(Carrier):
         apart, left = float(np.linalg.norm(known - 1.0 / nodes, 2)), int((np.diagonal(known) == 1.0).sum())
         sequence_s = len(stars) * to_s(self.period_ns)
         round_s = (1 + given.passes) * sequence_s
-        run_s = given.rounds * round_s + given.closing * sequence_s
+        run_s = given.rounds * round_s + given.closing * (1 + given.frame.opening) * sequence_s
         facts = {"hubs": hubs, "disagreement": apart, "unreached": left, "turn_s": to_s(self.period_ns)}
-        closing = f", {given.closing} times more in the last round" if given.closing else ""
+        where = " and the Gram stage" if given.frame.opening else ""
+        closing = f", {given.closing} times more in the last round{where}" if given.closing else ""
         return CarryPreview(
             {**facts, "round_airtime_s": round_s, "airtime_s": run_s},
             f"{first} hub{'s' * (first != 1)} by mean gains ({', '.join(str(hub) for hub in hubs)}), "

@@ -149,7 +149,7 @@ class TurnCarrier(Carrier):
         given, frame, heard = self._given, self._given.frame, channel.heard
         noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
         color = coloring(channel.links)
-        clock_ns, passes = now_ns, 1 + given.passes + (given.closing if round == given.rounds else 0)
+        clock_ns, passes = now_ns, 1 + given.passes + (given.closing if given.frame.closes(round, given.rounds) else 0)
         for number in range(passes):
             draw = self._errors(round, number, 0)
             size = self._estimated_size(channel, clock_ns, noise_w, draw, first=number == 0)

@@ -133,7 +133,7 @@ def audit_scenario(
         members = recording.worst_coalition(node, options.coalition or terms.coalition)
     jobs = [
         AuditJob(scenario, options.rounds, node, samples, canary, _knowledge(terms), view, members)
-        for canary in candidates(whole.data, whole.client_indices[node])
+        for canary in candidates(whole.data, whole.client_indices[node], across=scenario.privacy.gram_share > 0)
     ]
     job, trial = _rehearse(jobs, recording)
     checks = run_checks(trial.engines, recording, node, lambda number: trial_streams(scenario, _FIRST_CHECK + number))

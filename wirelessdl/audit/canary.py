@@ -6,6 +6,7 @@ the copy that becomes c is a null record.) Pairs:
 
     features   one label, features +r u and -r u: the gradient (p - y) a' of a linear layer changes sign with a
     labels     one sample of the node, two labels; real labels are +L and -L, which is exact for linear regression
+    across     features r u and r v with u.v = 0, the only pair under a Gram stage: z z' is the same for z and -z
 
 Copies of c' alone would be learned in a few rounds, and a gradient that is no longer clipped moves less. So of the
 other nodes every second one holds copies of c, and the rest copies of c' (`others`), unless their own data serve
@@ -74,9 +75,9 @@ def planted(canary: Canary, node: int, samples: int | None, *, with_canary: bool
     return plant
 
 
-def candidates(data: Dataset, client: IntArray) -> Iterator[Canary]:
-    """Pairs to rehearse. client: the node's samples."""
-    for name, sample, label, other_sample, other_label in _pairs(data, client):
+def candidates(data: Dataset, client: IntArray, *, across: bool = False) -> Iterator[Canary]:
+    """Pairs to rehearse. client: the node's samples. across: only those that a Gram stage tells apart."""
+    for name, sample, label, other_sample, other_label in _across(data) if across else _pairs(data, client):
         yield Canary(name, sample, label, other_sample, other_label, "copies")
         yield Canary(name, sample, label, other_sample, other_label, "data")
 
@@ -99,6 +100,14 @@ def _pairs(data: Dataset, client: IntArray) -> Iterator[tuple[str, NDArray[Any],
     # a canary that outweighs a whole batch of short ones, for batch clipping
     short, long = _LENGTHS[0], _LENGTHS[-1]
     yield f"features {long:g} among {short:g}", _stored(data, long * ones), 0, _stored(data, -short * ones), 0
+
+
+def _across(data: Dataset) -> Iterator[tuple[str, NDArray[Any], Any, NDArray[Any], Any]]:
+    first = np.arange(data.features).reshape(data.shape) < data.features // 2
+    for length in _LENGTHS:
+        sample, other = (_stored(data, length * half / np.sqrt(half.sum())) for half in (first, ~first))
+        bound = 1e3 * (1.0 + np.abs(data.train_y).max()) if data.task == "regression" else 0
+        yield f"features {length:g} across", sample, bound, other, -bound
 
 
 def _stored(data: Dataset, features: FloatArray) -> NDArray[Any]:

@@ -86,12 +86,16 @@ def _twins(
     # w is forced bit for bit in float32; in float64 a rounding is left of the noise that forces it
     rounding = 0.0 if one.dtype == torch.float32 else 1e3 * torch.finfo(one.dtype).eps
     worst, moved_in, apart, first, largest = 0.0, 0, 0.0, "", 0.0
+    moved = paid = 0.0  # of a Gram stage, whose frames are one release
     for given, decision, mu in zip(recording.inputs, recording.decisions, recording.mu("own")[:, node]):
         x, x_other = (unnoised_models(engine, given)[node] for engine in engines)
         if decision.on_air[node]:
             own = float((given.noise_scale if given.pairs is None else given.pairs.own)[node])
             shift, charge = _largest(torch.linalg.vector_norm(x_other - x)), float(mu) * own
             shift = max(shift - rounding * _largest(torch.linalg.vector_norm(x)), 0.0)
+            if given.gram is not None:
+                moved, paid = math.hypot(moved, shift / own), math.hypot(paid, float(mu))
+                shift, charge = moved, paid
             share = shift / charge if charge > 0 else math.inf if shift > 0 else 0.0
             if share > worst:
                 worst, moved_in = share, given.round
@@ -121,6 +125,8 @@ def _transcript(one: LearningEngine, other: LearningEngine, on_air: Tensor) -> I
         yield f"pass {number}", here[: len(on_air)][on_air], there[: len(on_air)][on_air]
         yield f"pass {number}, of a server", here[len(on_air) :], there[len(on_air) :]
     yield "s", one.held, other.held
+    if one.gram is not None and other.gram is not None:
+        yield "what a Gram stage gave", one.gram.heard, other.gram.heard
 
 
 def _largest(values: Tensor) -> float:
@@ -227,8 +233,9 @@ def _reception(engine: LearningEngine, inputs: tuple[RoundInput, ...], streams: 
         again = _announced_again(engine.draws, given, tap) if given.announced else None
         *passed, held = again or _recomputed(engine.draws, given, tap.sent)
         away = torch.from_numpy(given.update.keep)
+        s = engine.held if given.gram is None or engine.gram is None else engine.gram.chunk(given.round)
         pairs = [(f"pass {number}", *both) for number, both in enumerate(zip(tap.passed, passed), start=1)]
-        for what, found, expected in (*pairs, ("s", engine.held[~away], held[~away])):
+        for what, found, expected in (*pairs, ("s", s[~away], held[~away])):
             size = max(_largest(expected), np.finfo(np.float64).tiny)
             error = _largest(found.double() - expected) / size if math.isfinite(size) else math.inf
             if error > worst or not where:

@@ -205,7 +205,9 @@ class CanaryTrial:
         own = coalition = link = square = 0.0
         for given, everyone, some in zip(self._inputs, self._own, self._coalition):
             models = unnoised_models(engine, given)
-            if given.update.withdraw[node]:
+            if given.gram is not None:
+                laws = self._triangles(given)
+            elif given.update.withdraw[node]:
                 back = _Law((1.0,), (models[node],))
                 laws = (back, back)
             other = None if beside is None else unnoised_models(beside, given)[node]
@@ -229,9 +231,17 @@ class CanaryTrial:
                     coalition += _ratio(seen, laws, some.deviation)
             if self._link is not None and self._link.round == given.round:
                 link = self._link_ratio(self._link, given, tap, models, laws)
-            if beside is None and not given.update.keep[node]:
+            if given.gram is not None and given.round == engine.frames_of_stage:
+                self.engines[1].adopt_gram(engine)
+            if beside is None and not given.update.keep[node] and given.round >= engine.frames_of_stage:
                 laws = self._next(engine, given, laws)
         return Scores(own, coalition, link, square**0.5)
+
+    def _triangles(self, given: RoundInput) -> tuple[_Law, _Law]:
+        """What the node sends in a frame of the Gram stage, under either data set."""
+        every = slice(0, self.engines[0].nodes)
+        first, second = (_Law((1.0,), (one.triangles(given, every)[self._node],)) for one in self.engines)
+        return first, second
 
     def _next(self, engine: LearningEngine, given: RoundInput, laws: tuple[_Law, _Law]) -> tuple[_Law, _Law]:
         """Laws of the model that the node holds after its step, under either data set."""
@@ -325,6 +335,8 @@ class CanaryTrial:
 
 def unnoised_models(engine: LearningEngine, given: RoundInput) -> Tensor:
     """Models that a round is about to send, without noise, `[K, m]`; a step that is taken back is none of them."""
+    if given.gram is not None:
+        return engine.triangles(given, slice(0, engine.nodes))
     models, back = engine.x, torch.from_numpy(given.update.withdraw)
     models[back] = engine.stepped(engine.base[back], engine.base[back], 0.0)
     return models

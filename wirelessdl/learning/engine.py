@@ -310,7 +310,7 @@ class LearningEngine:
             loss[part], nonfinite[part] = self._take(worker, nodes, given.round, point_of_all[part], self._spare[part])
             torch.linalg.vector_norm(self._spare[part], dim=1, out=grad_norm[part])
 
-        if self.gram is not None and given.round < self.gram.frames:  # training has not begun
+        if given.round < self.frames_of_stage:  # training has not begun
             self._spare.zero_(), loss.fill_(torch.nan), grad_norm.zero_(), nonfinite.zero_()
         elif self._update is None or self.kind == "base":
             self._gradients.each(self.gradient_calls, learn)
@@ -387,6 +387,17 @@ class LearningEngine:
         assert given.gram is not None
         rows = self.gram.sent(given.round, part, self._stored, self.client_indices, self._store.null)
         return rows.mul_(torch.from_numpy(given.gram[part]).unsqueeze(1)).to(self._home)
+
+    @property
+    def frames_of_stage(self) -> int:
+        """Rounds of the Gram stage; 0 without one."""
+        return 0 if self.gram is None else self.gram.frames
+
+    def adopt_gram(self, other: "LearningEngine") -> None:
+        """Go on in the coordinates that another engine's Gram stage gave."""
+        if self.gram is not None and other.gram is not None and other is not self:
+            self.gram.adopt(other.gram)
+            self._precondition()
 
     def _precondition(self) -> None:
         """Every node's samples as they are after the Gram stage; as they were stored, before."""

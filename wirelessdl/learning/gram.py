@@ -95,10 +95,20 @@ class Gram:
     def take(self, frame: int, received: Tensor, away: BoolArray) -> None:
         """What every node holds at the end of a frame; away: [K] who took no part."""
         here = torch.from_numpy(~away)
-        self.heard[here, (frame - 1) * self.size : frame * self.size] = received[here].to(self.heard)
+        self.chunk(frame)[here] = received[here].to(self.heard)
         self.got[:, frame - 1] = ~away
         if frame == self.frames:
             self.finish()
+
+    def chunk(self, frame: int) -> Tensor:
+        """What nodes received in a frame, from 1, `[K, size]`."""
+        return self.heard[:, (frame - 1) * self.size : frame * self.size]
+
+    def adopt(self, other: "Gram") -> None:
+        """Go on from what another stage received."""
+        self.heard.copy_(other.heard)
+        self.got[:] = other.got
+        self.finish()
 
     def finish(self) -> None:
         """The preconditioners; none for who missed a frame, whose rows stay as they are."""

@@ -318,7 +318,8 @@ def pass_cost(world: World) -> PassCost | None:
         return None
     frames = (frame, frame.in_round(rounds, rounds), replace(frame, passes=0, closing=0))
     first_s, last_s, bare_s = (to_s(one.airtime_ns) for one in frames)
-    airtime_s = (rounds - 1) * first_s + last_s
+    closed = 1 + frame.opening  # rounds with closing passes
+    airtime_s = (rounds - closed) * first_s + closed * last_s
     mixing = "plain" if world.access.separates else world.scenario.radio.mixing
     return PassCost(frame.passes, frame.closing, mixing, airtime_s, airtime_s - rounds * bare_s)
 

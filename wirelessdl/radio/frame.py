@@ -55,6 +55,7 @@ class Frame:
     exchange_ns: int = 0
     passes: int = 0  # mixing passes after the payload
     closing: int = 0  # further ones in the last round
+    opening: int = 0  # first rounds that have the closing passes, too: those of a Gram stage
     uneven_ns: tuple[int, ...] | None = None  # None: all payloads take payload_ns
     subbands: int = 1
 
@@ -106,9 +107,13 @@ class Frame:
         """A round in which nothing is sent: it takes no time on air."""
         return Frame(0, 0, 0, 0, symbols=math.ceil(parameters / 2))
 
+    def closes(self, round: int, rounds: int) -> bool:
+        """Whether a round has the closing passes."""
+        return round >= rounds or round <= self.opening
+
     def in_round(self, round: int, rounds: int) -> "Frame":
         """The frame of a round: the last one has the closing passes, too."""
-        if round < rounds or not self.closing:
+        if not self.closing or not self.closes(round, rounds):
             return self
         return replace(self, passes=self.passes + self.closing, closing=0)
 

@@ -340,7 +340,8 @@ class Engine:
         """Links above epsilon_max; where links are not accounted for, senders above it in the promised view."""
         most = self.settings.epsilon_max
         if self.settings.gram is not None and self.settings.in_stage(round):
-            most = float(slot_epsilon(np.array([self.settings.gram.mu]), self.settings.delta)[0])
+            charged = self.settings.gram.mu * (1.0 + 2e-9)  # a little more than mu, see `add_to_stage`
+            most = float(slot_epsilon(np.array([charged]), self.settings.delta)[0])
         over = int(np.sum(epsilon > most * (1.0 + TOLERANCE)))
         if over:
             self.violations += over

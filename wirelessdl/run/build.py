@@ -131,7 +131,7 @@ class World(BuiltNetwork, BuiltLearning):
         if math.isinf(total) or self.scenario.silent:
             return None
         rounds = self.scenario.scenario.rounds
-        frames = max(self.learning.gram.frames, 1) if self.learning.gram is not None else 1
+        frames = max(self.learning.frames_of_stage, 1)
         if frames > rounds - 1:
             raise ValueError(
                 f"gram_share is {self.scenario.privacy.gram_share:g}; its stage takes {frames} rounds of "

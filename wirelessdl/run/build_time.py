@@ -42,8 +42,8 @@ def build_time(
     The coherence time cuts a payload into slots, and depends on how far nodes get in the run's time; that is estimated
     with a frame of one slot. pilots: pilot symbols of each sender.
     """
-    parameters, links = learning.learner.size, network.links
-    frame = _frame(builder, access, parameters, pilots, links, None)
+    links = network.links
+    frame = _frame(builder, access, learning, pilots, links, None)
     simulation = _simulation(builder, frame, streams, learning, network)
     simulation = replace(simulation, energy=replace(simulation.energy, planned=access.planned_airtime(frame)))
     if builder.scenario.alone:  # no payload, so nothing to cut into slots and no recording to outlast
@@ -51,7 +51,7 @@ def build_time(
         return simulation, None
     coherence = _coherence_s(builder, network, simulation)
     if coherence is not None:
-        simulation = replace(simulation, frame=_frame(builder, access, parameters, pilots, links, coherence))
+        simulation = replace(simulation, frame=_frame(builder, access, learning, pilots, links, coherence))
     _check_period(builder, simulation.policy, simulation.frame)
     _check_battery(builder, simulation)
     _check_balance(builder, simulation)
@@ -91,11 +91,11 @@ def _simulation(
 
 
 def _frame(
-    builder: Builder, access: Access, parameters: int, pilots: int, links: Links, coherence: float | None
+    builder: Builder, access: Access, learning: LearningEngine, pilots: int, links: Links, coherence: float | None
 ) -> Frame:
     """The frame, in as many slots as the channel's coherence asks for."""
     scenario = builder.scenario
-    radio, nodes = scenario.radio, scenario.network.nodes
+    radio, nodes, parameters = scenario.radio, scenario.network.nodes, learning.learner.size
     if scenario.alone:
         return Frame.silent(parameters)
     extra = nodes if _exchanges_z(scenario) and radio.z_exchange == "air" else 0
@@ -128,6 +128,7 @@ def _frame(
         message=message,
         subbands=radio.subbands,
     )
+    frame = replace(frame, opening=learning.frames_of_stage)
     if radio.subbands > frame.symbols:
         raise builder.fail(
             f"radio.subbands is {radio.subbands}; a slot carries {frame.symbols} symbols, and every subband needs one: "

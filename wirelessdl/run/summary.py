@@ -77,6 +77,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "epsilon_link_total": total.get("link"),
         "delta_total": privacy.delta_total,
         "rounding_share": ledger.terms.rounding,
+        "gram_apart": None if engine.stages.learning.gram is None else engine.stages.learning.gram.apart,
         "time_s": to_s(engine.time_ns),
         **{name: float(rounds[name].sum()) for name in ("airtime_s", "energy_j", "energy_nominal_j")},
         **{name: float(np.nanmean(rounds[name])) for name in of_access if np.isfinite(rounds[name]).any()},
