@@ -38,10 +38,10 @@ class Transcript:
         for draws in self.learning._draws:
             draws.fill_normal, draws.fill_pairs = self._own, self._pairs
         self.learning.strategy.gradient = self._gradient
-        airing = self.learning.airing
-        airing.air.superpose = self._superposed(airing.air.superpose, True)
-        airing.held_air.superpose = self._superposed(airing.held_air.superpose, False)
-        self._announce, airing.announce = airing.announce, self._announced
+        exchange = self.learning.exchange
+        exchange.air.superpose = self._superposed(exchange.air.superpose, True)
+        exchange.held_air.superpose = self._superposed(exchange.held_air.superpose, False)
+        self._announce, exchange.announce = exchange.announce, self._announced
         self._round, self.learning.round = self.learning.round, self._watched
         self.engine = make_engine(self.world)
         self.engine.trace.connect("learning.update", lambda event: self.decisions.append(event.decision))

@@ -216,8 +216,8 @@ def test_shared_fields_are_found():
 
 
 # `Member` and `Keys` are what every member of a family has; the API's `Run` and `Study` extend those of trace, and are
-# what users call them; a hub with its members is a star, and so is a topology
-SHARED_NAMES = {"Keys", "Member", "Run", "Study", "Star"}
+# what users call them
+SHARED_NAMES = {"Keys", "Member", "Run", "Study"}
 
 
 def test_two_classes_never_share_a_name():

@@ -66,10 +66,10 @@ def require_name(path: object, kind: type[WirelessdlError]) -> None:
     """Raise unless a file could have this name: even a look at whether it is there fails otherwise."""
     text = str(path)
     if not is_utf8(text):
-        raise kind(f"{shown(text)}: {NOT_UTF8}")
+        raise kind(f"{quote(text)}: {NOT_UTF8}")
     longest = max(len(part.encode(errors="replace")) for part in text.split("/"))
     if "\0" in text or longest > _LONGEST or len(text.encode(errors="replace")) > _LONGEST_PATH:
-        raise kind(f"{shown(text)}: no file has such a name; it has at most {_LONGEST} bytes, none of them zero")
+        raise kind(f"{quote(text)}: no file has such a name; it has at most {_LONGEST} bytes, none of them zero")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -81,7 +81,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; known: {', '.join(names)}" if names else ""
 
 
-def shown(value: object, most: int = 200) -> str:
+def quote(value: object, most: int = 200) -> str:
     """A value in a message: control characters escaped, long values shortened in the middle."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
     if len(text) <= most:

@@ -28,7 +28,7 @@ from wirelessdl.analysis.labels import escape_math
 from wirelessdl.analysis.runs import require_sound
 from wirelessdl.analysis.style import COLUMN, dashed, save, styled
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.mixing import perron_vector
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.study import Study, mean_interval
@@ -47,7 +47,7 @@ def regret_tables(study: Study) -> dict[str, pd.DataFrame]:
         bounds = np.array([theorem_bound(run) for run in runs])  # [runs, 2]
         last = regret.shape[1]
         if last < 4:
-            raise TraceError(f"{shown(study.path)}: its runs have {last} rounds; a regret needs some")
+            raise TraceError(f"{quote(study.path)}: its runs have {last} rounds; a regret needs some")
         for rounds in _grid(last):
             mean, low, high, n = mean_interval(regret[:, rounds - 1])
             bound = float(np.mean(bounds[:, 0] + bounds[:, 1] * (1 + math.log(rounds))))
@@ -95,9 +95,9 @@ def theorem_bound(run: Run) -> tuple[float, float]:
     nodes = run.frame("nodes", rounds=(last, last)).sort_values("node")
     links = run.frame("links", rounds=(last, last))
     if links.empty:
-        raise TraceError(f'{shown(run.path)}: links of the last round are not traced; set trace.links = "evaluated"')
+        raise TraceError(f'{quote(run.path)}: links of the last round are not traced; set trace.links = "evaluated"')
     if run.scenario["radio"]["access"] == "digital":
-        raise TraceError(f"{shown(run.path)}: radio.access is digital; Theorem 2 is about what the air adds up")
+        raise TraceError(f"{quote(run.path)}: radio.access is digital; Theorem 2 is about what the air adds up")
     privacy, learning = run.scenario["privacy"], run.scenario["learning"]
     alpha, beta = (nodes[name].to_numpy(float) for name in ("alpha", "beta"))
     power = run.clients.sort_values("node")["budget_w"].to_numpy(float)
@@ -110,7 +110,7 @@ def theorem_bound(run: Run) -> tuple[float, float]:
     schedule = learning["learning_rate"]
     if schedule.get("mu") is None or schedule.get("theta") is None:
         raise TraceError(
-            f"{shown(run.path)}: learning.learning_rate is not 1 / (mu theta t); Theorem 2 needs "
+            f"{quote(run.path)}: learning.learning_rate is not 1 / (mu theta t); Theorem 2 needs "
             '{ kind = "inverse", mu = ..., theta = ... }'
         )
     mu, theta = float(schedule["mu"]), max(float(schedule["theta"]), float(nodes["multiplier"].max()))

@@ -111,7 +111,7 @@ def test_receiver_noise_is_that_of_the_formula_in_the_engine():
     sent, out = torch.zeros_like(learning._mixed), torch.zeros_like(learning._mixed)
     from dataclasses import replace
 
-    learning.airing.payload(
+    learning.exchange.payload(
         replace(given, noise_scale=quiet, pairs=None), learning._draws, lambda part: sent[part].double(), sent, out
     )
     slot = decision.weights.slots[0]

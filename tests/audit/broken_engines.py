@@ -9,8 +9,8 @@ from conftest import tiny
 
 from wirelessdl.audit.collusion import listed
 from wirelessdl.learning import announced
-from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.exchange import Exchange
 from wirelessdl.learning.sampling import Sampler
 
 REGRESSION = {
@@ -70,7 +70,7 @@ def reuse_batch(patch: pytest.MonkeyPatch) -> None:
 
 def _keeping_models(patch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
     """Models of the last payload, without noise, under "x"; for engines that use them where they must not."""
-    kept, real = {}, Airing.payload
+    kept, real = {}, Exchange.payload
 
     def payload(self, given, draws, model, sent, out):
         kept["x"] = torch.empty_like(sent)
@@ -82,13 +82,13 @@ def _keeping_models(patch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
 
         return real(self, given, draws, copied, sent, out)
 
-    patch.setattr(Airing, "payload", payload)
+    patch.setattr(Exchange, "payload", payload)
     return kept
 
 
 def own_term_without_noise(patch: pytest.MonkeyPatch) -> None:
     """A node weighs its own model in s as it is, not as it sent it."""
-    kept, real = _keeping_models(patch), Airing._receive
+    kept, real = _keeping_models(patch), Exchange._receive
 
     def receive(self, segments, round, purpose, draws, sent, out, air, send):
         power = real(self, segments, round, purpose, draws, sent, out, air, send)
@@ -96,7 +96,7 @@ def own_term_without_noise(patch: pytest.MonkeyPatch) -> None:
             out.sub_(self.column(np.diagonal(segments[0].weights)) * (sent - kept["x"]))
         return power
 
-    patch.setattr(Airing, "_receive", receive)
+    patch.setattr(Exchange, "_receive", receive)
 
 
 def self_interference_of_models(patch: pytest.MonkeyPatch) -> None:
@@ -106,41 +106,41 @@ def self_interference_of_models(patch: pytest.MonkeyPatch) -> None:
     def deviation(thermal, interference, power):  # noqa: ARG001
         return thermal + interference * kept["x"].square().mean(dim=1, keepdim=True).sqrt()
 
-    patch.setattr("wirelessdl.learning.airing.receiver_deviation", deviation)
+    patch.setattr("wirelessdl.learning.exchange.receiver_deviation", deviation)
 
 
 def models_in_passes(patch: pytest.MonkeyPatch) -> None:
     """Mixing passes send models without noise."""
-    kept, real = _keeping_models(patch), Airing._receive
+    kept, real = _keeping_models(patch), Exchange._receive
 
     def receive(self, segments, round, purpose, draws, sent, out, air, send):
         return real(self, segments, round, purpose, draws, kept["x"] if send is None else sent, out, air, send)
 
-    patch.setattr(Airing, "_receive", receive)
+    patch.setattr(Exchange, "_receive", receive)
 
 
 def hub_adds_its_model(patch: pytest.MonkeyPatch) -> None:
     """A hub adds its own model without noise to what it collects."""
-    kept, real = _keeping_models(patch), Airing.announce
+    kept, real = _keeping_models(patch), Exchange.announce
 
     def announce(self, step, held, noise, *sent):
         if step.needed is not None:
             held[int(step.rx[0])] = kept["x"][int(step.rx[0])]
         return real(self, step, held, noise, *sent)
 
-    patch.setattr(Airing, "announce", announce)
+    patch.setattr(Exchange, "announce", announce)
 
 
 def members_send_their_models(patch: pytest.MonkeyPatch) -> None:
     """Members send models without noise."""
-    kept, real = _keeping_models(patch), Airing.announce
+    kept, real = _keeping_models(patch), Exchange.announce
 
     def announce(self, step, held, noise, *sent):
         if step.needed is not None:
             held[step.tx] = kept["x"][step.tx]
         return real(self, step, held, noise, *sent)
 
-    patch.setattr(Airing, "announce", announce)
+    patch.setattr(Exchange, "announce", announce)
 
 
 def power_follows_models(patch: pytest.MonkeyPatch) -> None:
@@ -167,23 +167,23 @@ def no_pair_noise(patch: pytest.MonkeyPatch) -> None:
         self.own_noise(draws[0], round, range(self.nodes), out)
         out.mul_(self.column(pairs.own * pairs.on_air))
 
-    patch.setattr(Airing, "shared_noise", shared_noise)
+    patch.setattr(Exchange, "shared_noise", shared_noise)
 
 
 def pair_noise_of_one_round(patch: pytest.MonkeyPatch) -> None:
     """What pairs share is that of the first round in every round; their own noise is fresh."""
-    real, shared = NodeDraws.fill_pairs, Airing.shared_noise
+    real, shared = NodeDraws.fill_pairs, Exchange.shared_noise
     patch.setattr(NodeDraws, "fill_pairs", lambda self, out, round, low, high: real(self, out, 1, low, high))  # noqa: ARG005
 
     def shared_noise(self, pairs, draws, round, out):
         shared(self, listed(pairs), draws, round, out)  # a closed form draws no pairs
 
-    patch.setattr(Airing, "shared_noise", shared_noise)
+    patch.setattr(Exchange, "shared_noise", shared_noise)
 
 
 def noise_after_the_quantiser(patch: pytest.MonkeyPatch) -> None:
     """Messages are rounded, then noise is added."""
-    real = Airing.payload
+    real = Exchange.payload
 
     def payload(self, given, draws, model, sent, out):
         def rounded(part):
@@ -196,4 +196,4 @@ def noise_after_the_quantiser(patch: pytest.MonkeyPatch) -> None:
         coarse = model if given.messages is None else rounded
         return real(self, replace(given, messages=None), draws, coarse, sent, out)
 
-    patch.setattr(Airing, "payload", payload)
+    patch.setattr(Exchange, "payload", payload)

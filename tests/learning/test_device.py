@@ -152,7 +152,10 @@ def operators(nodes, *, at_once=None, rows=None, **sections):
     with FakeTensorMode(allow_non_fake_inputs=True):
         world = build(parse_scenario(scenario_table(nodes, **sections)), device="cpu")
         engine = world.learning
-        engine.strategy.chunk, engine.airing.rows = at_once or engine.strategy.chunk, rows or engine.airing.rows
+        engine.strategy.chunk, engine.exchange.rows = (
+            at_once or engine.strategy.chunk,
+            rows or engine.exchange.rows,
+        )
         inner = engine.round
 
         def watched(given):
@@ -163,7 +166,7 @@ def operators(nodes, *, at_once=None, rows=None, **sections):
 
         engine.round = watched
         run_rounds(world, make_engine(world))
-    return counted, engine.gradient_calls, -(-nodes // engine.airing.rows)
+    return counted, engine.gradient_calls, -(-nodes // engine.exchange.rows)
 
 
 QUICK = ("softmax", "pairs of neighbours", "passes", "digital")

@@ -278,6 +278,6 @@ def test_the_map_has_a_ring_around_every_hub(tmp_path, monkeypatch):
     np.testing.assert_array_equal(rings.get_xydata(), found.links.geometry.position_m[hub, :2])
     drawn = sum(len(part.get_segments()) for part in axis.collections if hasattr(part, "get_segments"))
     assert drawn == len(
-        {(a, int(b)) for a, nodes in found.carry.stars for b in nodes}
-        | {(int(b), a) for a, nodes in found.carry.stars for b in nodes}
+        {(a, int(b)) for a, nodes in found.carry.hub_members for b in nodes}
+        | {(int(b), a) for a, nodes in found.carry.hub_members for b in nodes}
     )

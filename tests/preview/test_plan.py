@@ -386,6 +386,6 @@ def test_what_hubs_take_is_what_a_run_without_fading_takes(tmp_path):
     assert carry.facts["round_airtime_s"] == pytest.approx(run.rounds["airtime_s"].iloc[0], abs=1e-9)
     assert carry.facts["disagreement"] == pytest.approx(run.rounds["disagreement"].iloc[0])
     assert "2 times, 2 times more in the last round" in carry.words
-    assert [(one, members.tolist()) for one, members in carry.stars] == [
+    assert [(one, members.tolist()) for one, members in carry.hub_members] == [
         (turn.hub, turn.members.tolist()) for turn in hub_turns(run)[: len(first)]
     ]

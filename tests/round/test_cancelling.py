@@ -41,7 +41,7 @@ def transmitted(**sections):
     """Noise that was sent, [K, numbers], the decisions, and a of every round."""
     watched = Watched(table(**sections))
     learning, noise, own, models = watched.world.learning, [], [], []
-    superpose, inner = learning.airing.air.superpose, learning.round
+    superpose, inner = learning.exchange.air.superpose, learning.round
 
     def heard(segments, sent, out):
         noise.append((sent - models[-1]).numpy().copy())
@@ -52,7 +52,7 @@ def transmitted(**sections):
         models.append(unnoised_models(learning, given))
         return inner(given)
 
-    learning.airing.air.superpose, learning.round = heard, round
+    learning.exchange.air.superpose, learning.round = heard, round
     watched.run()
     return noise, watched.decisions, own
 
@@ -102,7 +102,7 @@ def test_one_coordinate_has_the_covariance_of_the_formula_over_two_thousand_roun
     constant = {"learning_rate": {"kind": "constant", "initial": 0.05}, "batch_size": 2, "eval_every": 2000}
     watched = Watched(table(rounds=2000, privacy={**PRIVATE, "pairs": pairs}, learning=constant))
     learning, draws, sigmas, owns, models = watched.world.learning, [], [], [], []
-    superpose, inner = learning.airing.air.superpose, learning.round
+    superpose, inner = learning.exchange.air.superpose, learning.round
 
     def heard(segments, sent, out):
         draws.append((sent - models[-1])[:, 17].numpy().copy())
@@ -119,7 +119,7 @@ def test_one_coordinate_has_the_covariance_of_the_formula_over_two_thousand_roun
         sigmas.append(np.diag(pairing.own**2 + square.sum(axis=1)) - square)
         return inner(given)
 
-    learning.airing.air.superpose, learning.round = heard, round
+    learning.exchange.air.superpose, learning.round = heard, round
     watched.run()
     noise, sigma = np.array(draws), sigmas[0]
     for one in sigmas:
@@ -253,8 +253,8 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
     given = {"radio": radio, "network": network, "learning": learning, "faults": {"jammer": jammer}, "time": time}
     watched = Watched(table(rounds=5, **given))
     engine, frames = watched.world.learning, []
-    inner, payload = engine.round, engine.airing.air.superpose
-    later = engine.airing.held_air.superpose
+    inner, payload = engine.round, engine.exchange.air.superpose
+    later = engine.exchange.held_air.superpose
 
     def heard(superpose):
         def listened(segments, sent, out):
@@ -270,7 +270,11 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
         frames[-1] += [engine.mixed(), result.held_power.numpy().copy()]
         return result
 
-    engine.airing.air.superpose, engine.airing.held_air.superpose, engine.round = heard(payload), heard(later), round
+    engine.exchange.air.superpose, engine.exchange.held_air.superpose, engine.round = (
+        heard(payload),
+        heard(later),
+        round,
+    )
     watched.run()
     limited, free, away = 0, 0, 0
     for one, (given, slots, mixed, power) in zip(watched.decisions, frames):
@@ -312,7 +316,7 @@ def test_the_last_frame_has_closing_passes_too(mixing):
     radio = {"thermal_noise": False, "payload_slots": 2, "mixing_passes": 2, "mixing": mixing}
     watched = Watched(table(rounds=3, radio=radio, learning={"closing_passes": 4, "dtype": "float64"}))
     engine, given, means = watched.world.learning, [], []
-    superpose, inner = engine.airing.air.superpose, engine.round
+    superpose, inner = engine.exchange.air.superpose, engine.round
 
     def heard(segments, sent, out):
         means.append(sent.mean(dim=0))
@@ -325,7 +329,7 @@ def test_the_last_frame_has_closing_passes_too(mixing):
         torch.testing.assert_close(engine._mixed.mean(dim=0), means[-1], rtol=1e-9, atol=1e-12)
         return result
 
-    engine.airing.air.superpose, engine.round = heard, round
+    engine.exchange.air.superpose, engine.round = heard, round
     watched.run()
     assert [len(one.steps) - 1 for one in given] == [2, 2, 2 + 4]
     for one in given:

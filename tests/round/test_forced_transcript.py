@@ -174,9 +174,9 @@ class Watched:
         self.sent, self.rounds, self.heard = [], [], []
         for draws in self.learning._draws:
             draws.fill_normal = self._filled(draws.fill_normal)
-        airing = self.learning.airing
-        airing.shared_noise = self._paired(airing.shared_noise)
-        airing.announce = self._announced(airing.announce)
+        exchange = self.learning.exchange
+        exchange.shared_noise = self._paired(exchange.shared_noise)
+        exchange.announce = self._announced(exchange.announce)
         self._round, self.learning.round = self.learning.round, self._watched
         engine = make_engine(self.world)
         run_rounds(self.world, engine)
@@ -257,7 +257,7 @@ def test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge(case):
 
 def test_a_leak_past_the_noise_would_be_seen(monkeypatch):
     """Were residual self-interference to follow the model instead of what was sent, the twins would part."""
-    from wirelessdl.learning import airing, engine
+    from wirelessdl.learning import engine, exchange
 
     def leaking(thermal, interference, power):
         return thermal if power is None else thermal + interference * leak["x"]
@@ -269,17 +269,17 @@ def test_a_leak_past_the_noise_would_be_seen(monkeypatch):
         leak["x"] = float(torch.linalg.vector_norm(self.x[NODE]))
         return real(self, given, model)
 
-    monkeypatch.setattr(airing, "receiver_deviation", leaking)
+    monkeypatch.setattr(exchange, "receiver_deviation", leaking)
     monkeypatch.setattr(engine.LearningEngine, "_on_air", watched)
     with pytest.raises(AssertionError):
         test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge("residual self-interference")
 
 
 def test_a_hub_that_adds_its_model_without_noise_would_be_seen(monkeypatch):
-    from wirelessdl.learning.airing import Airing
     from wirelessdl.learning.engine import LearningEngine
+    from wirelessdl.learning.exchange import Exchange
 
-    seen, real_round, real = {}, LearningEngine._on_air, Airing.announce
+    seen, real_round, real = {}, LearningEngine._on_air, Exchange.announce
 
     def watched(self, given, model):
         seen["x"] = unnoised_models(self, given)
@@ -291,7 +291,7 @@ def test_a_hub_that_adds_its_model_without_noise_would_be_seen(monkeypatch):
         return real(self, step, held, noise)
 
     monkeypatch.setattr(LearningEngine, "_on_air", watched)
-    monkeypatch.setattr(Airing, "announce", announce)
+    monkeypatch.setattr(Exchange, "announce", announce)
     with pytest.raises(AssertionError):
         test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge(
             "hubs, pairs, crashes, listening again, late nodes"

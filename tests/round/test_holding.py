@@ -13,7 +13,7 @@ from conftest import mostly_slow, tiny
 from exact_transcripts import Transcript
 
 from wirelessdl.errors import ContractError
-from wirelessdl.learning.airing import Airing
+from wirelessdl.learning.exchange import Exchange
 from wirelessdl.round.engine import _require_one_release
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
@@ -242,14 +242,14 @@ class Held:
         self.world = build(scenario, device="cpu")
         self.engine, learning = make_engine(self.world), self.world.learning
         self.rounds, self.decisions, self.payloads, self.w = [], [], [], []
-        announced, payload, inner = Airing.announce, Airing.payload, learning.round
+        announced, payload, inner = Exchange.announce, Exchange.payload, learning.round
 
-        def announce(airing, step, held, noise, before=None):
+        def announce(exchange, step, held, noise, before=None):
             self.payloads[-1].append((step, held.clone()))
-            return announced(airing, step, held, noise, before)
+            return announced(exchange, step, held, noise, before)
 
-        def sent(airing, given, draws, model, out, into):
-            found = payload(airing, given, draws, model, out, into)
+        def sent(exchange, given, draws, model, out, into):
+            found = payload(exchange, given, draws, model, out, into)
             self.w.append(out.clone())
             return found
 
@@ -260,8 +260,8 @@ class Held:
             self.rounds.append((given, before, (learning.held.clone(), learning.x, learning._step.clone()), result))
             return result
 
-        monkeypatch.setattr(Airing, "announce", announce)
-        monkeypatch.setattr(Airing, "payload", sent)
+        monkeypatch.setattr(Exchange, "announce", announce)
+        monkeypatch.setattr(Exchange, "payload", sent)
         learning.round = watched
         self.pending = []
         self.engine.trace.connect("learning.update", self._decided)

@@ -6,7 +6,7 @@ import pytest
 from conftest import tiny, tiny_table
 
 import wirelessdl
-from wirelessdl.errors import DataError, ScenarioError, TraceError, shown
+from wirelessdl.errors import DataError, ScenarioError, TraceError, quote
 from wirelessdl.learning import draws
 from wirelessdl.learning.data.fetch import download
 from wirelessdl.run.build import build
@@ -89,8 +89,8 @@ def test_a_part_is_renamed_by_either_of_its_names(key):
 
 
 def test_messages_escape_control_characters_and_shorten_long_values():
-    assert shown("a\x1b[31mb\nc") == r"a\x1b[31mb\nc"
-    long = shown("x" * 10_000)
+    assert quote("a\x1b[31mb\nc") == r"a\x1b[31mb\nc"
+    long = quote("x" * 10_000)
     assert (len(long), long.count("...")) == (200, 1)
     with pytest.raises(ScenarioError) as error:
         tiny(learning={"batch_size": "\x1b]0;title\x07" + "y" * 10_000})

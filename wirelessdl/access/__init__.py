@@ -164,15 +164,15 @@ class CarryPreview:
     """What to expect of an access, before a run: as `plan --json` says it, and in words.
 
     receiver_share: deviation that receivers add to the network's mean over that of the noise that a node sends; None
-    where it follows from weights. title: what it is about, a word. stars: hubs and the nodes that each collects, for
-    maps. weights: [rx, tx] of what is held after a round; None where they are those of the plan.
+    where it follows from weights. title: what it is about, a word. hub_members: hubs and the nodes that each
+    collects, for maps. weights: [rx, tx] of what is held after a round; None where they are those of the plan.
     """
 
     facts: Mapping[str, Any]
     words: str
     receiver_share: float | None = None
     title: str = "messages"
-    stars: tuple[tuple[int, IntArray], ...] = ()
+    hub_members: tuple[tuple[int, IntArray], ...] = ()
     weights: FloatArray | None = None
 
 

@@ -70,7 +70,7 @@ def joined(near: BoolArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Star:
+class HubCollection:
     """One turn: hub, members that are collected, `[K]`, and who hears the broadcast, `[K]`: members and listeners.
 
     holds: whether the hub has a model of its own, which a server has not.
@@ -227,20 +227,20 @@ class HubCarrier(Carrier):
         hub_turns, sent, collected = (np.zeros(len(self._power_w), dtype=np.int64) for _ in range(3))
         states: list[tuple[int, int, str, str]] = []
         turns = 0
-        for star, built in self._turns(given.round, given.now_ns, given.channel, given.on_air, given.receivers):
-            states.append((given.now_ns + turns * self.period_ns, star.hub, "hub", star.words(turns + 1)))
+        for turn, built in self._turns(given.round, given.now_ns, given.channel, given.on_air, given.receivers):
+            states.append((given.now_ns + turns * self.period_ns, turn.hub, "hub", turn.words(turns + 1)))
             turns += 1
-            hub_turns[star.hub] += 1
-            sent[:nodes] += star.members
-            collected[:nodes] |= star.members
+            hub_turns[turn.hub] += 1
+            sent[:nodes] += turn.members
+            collected[:nodes] |= turn.members
             steps.append(built[0])
-            if star.failed:
+            if turn.failed:
                 continue
             steps.append(built[1])
-            sent[star.hub] += 1
-            collected[star.hub] = 1
-            took |= star.hears
-            known, actual = _turned(star, known, None), _turned(star, actual, built)
+            sent[turn.hub] += 1
+            collected[turn.hub] = 1
+            took |= turn.hears
+            known, actual = _turned(turn, known, None), _turned(turn, actual, built)
         hub_turns, sent, collected = (values[:nodes] for values in (hub_turns, sent, collected))
         weights = _weights(given.channel, known, actual, took)
         on_air = np.flatnonzero(given.on_air)
@@ -275,11 +275,11 @@ class HubCarrier(Carrier):
     ) -> tuple[tuple[int, ...], AirTime] | None:
         nodes = len(on_air)
         hub_turns, sent, turns = *(np.zeros(len(self._power_w), dtype=np.int64) for _ in range(2)), 0
-        for star, _ in self._turns(round, now_ns, channel, on_air, receivers):
+        for turn, _ in self._turns(round, now_ns, channel, on_air, receivers):
             turns += 1
-            hub_turns[star.hub] += 1
-            sent[:nodes] += star.members
-            sent[star.hub] += not star.failed
+            hub_turns[turn.hub] += 1
+            sent[:nodes] += turn.members
+            sent[turn.hub] += not turn.failed
         return self._payloads_ns(turns), self._airtime(turns, hub_turns[:nodes], sent[:nodes])
 
     def _payloads_ns(self, turns: int) -> tuple[int, ...]:
@@ -298,18 +298,18 @@ class HubCarrier(Carrier):
 
     def _turns(
         self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
-    ) -> Iterator[tuple[Star, tuple[AnnouncedStep, AnnouncedStep]]]:
+    ) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, AnnouncedStep]]]:
         """Turns of a frame as they are chosen, one after the other, with what each sends."""
         given, keys = self._given, self._keys
         noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
-        turn = 0
+        number = 0
         for _ in range(1 + given.passes + (given.closing if given.frame.closes(round, self.rounds) else 0)):
             walk = Walk(self._near_snr, on_air, self._served if keys.hub_rotation else None)
             back: list[int] | None = None  # hubs that are still to be visited again
             while back is None or back:
-                draw = Errors(counter_rng.key(self._streams.draws("radio.hubs", round, turn)))
-                opens_ns = now_ns + turn * self.period_ns
-                h = self._estimated(channel, opens_ns, noise_w, draw, first=turn == 0)
+                draw = Errors(counter_rng.key(self._streams.draws("radio.hubs", round, number)))
+                opens_ns = now_ns + number * self.period_ns
+                h = self._estimated(channel, opens_ns, noise_w, draw, first=number == 0)
                 size = np.abs(h[0]) if len(h) == 1 else np.sqrt(np.sum(np.abs(h) ** 2, axis=0))
                 snr = self._snr(size, noise_w) if len(h) == 1 else self._through_beams(h, size, noise_w)
                 chosen = walk.next(snr) if back is None else walk.again(back.pop(0), snr)
@@ -320,10 +320,10 @@ class HubCarrier(Carrier):
                 hub, members = chosen
                 heard_w = size[:, hub] ** 2 * given.power_w[hub]
                 hears = members | (receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w))
-                star = Star(hub, members, hears, draw.uniform() < keys.hub_failure)
+                turn = HubCollection(hub, members, hears, draw.uniform() < keys.hub_failure)
                 self._served[hub] += 1
-                yield star, self._sent(star, channel, opens_ns, h[:, hub], noise_w, draw)
-                turn += 1
+                yield turn, self._sent(turn, channel, opens_ns, h[:, hub], noise_w, draw)
+                number += 1
 
     def _estimated(
         self, channel: FrameChannel, opens_ns: int, noise_w: FloatArray, draw: "Errors", *, first: bool
@@ -367,7 +367,7 @@ class HubCarrier(Carrier):
 
     def _sent(
         self,
-        star: Star,
+        turn: HubCollection,
         channel: FrameChannel,
         opens_ns: int,
         known: NDArray[Any],
@@ -379,10 +379,10 @@ class HubCarrier(Carrier):
         With several antennas the hub collects and sends its pilots through one beam v, and sends back from its first
         antenna; receivers of the broadcast combine theirs.
         """
-        given, hub, slots, nodes = self._given, star.hub, self._slots, len(noise_w)
-        members, hears = np.flatnonzero(star.members), np.flatnonzero(star.hears)
+        given, hub, slots, nodes = self._given, turn.hub, self._slots, len(noise_w)
+        members, hears = np.flatnonzero(turn.members), np.flatnonzero(turn.hears)
         amplitude, who = np.sqrt(self._power_w), np.arange(nodes)
-        inward, fro = self._ways(star, channel, opens_ns)
+        inward, fro = self._ways(turn, channel, opens_ns)
         if len(known) == 1:
             size, to, pilot = np.abs(known[0]), inward[:, 0], fro[:, 0].copy()
         else:
@@ -417,18 +417,18 @@ class HubCarrier(Carrier):
             rx=np.full(count, hub),
             tx=members,
             aim=np.full(count, hub),
-            weight=np.full(count, 1.0 / star.size),
+            weight=np.full(count, 1.0 / turn.size),
             ratio=to[middles][:, members] / estimate * turned / kept,
             announced=(1.0 / (size[members] * amplitude[members]))[None, :],
             needed=1.0 / (np.abs(estimate) * amplitude[members] * kept),
-            own=np.where(who == hub, star.holds / star.size, 1.0),
+            own=np.where(who == hub, turn.holds / turn.size, 1.0),
             noise_w=noise_w,
             power_w=self._power_w,
             late=late,
             signs=None if late is None else draw.signs(slots, self._symbols, 0),
-            reaches=float(star.size),
+            reaches=float(turn.size),
         )
-        if star.failed:  # the hub is gone with all it heard; who sent did so
+        if turn.failed:  # the hub is gone with all it heard; who sent did so
             nothing = np.zeros_like(collect.ratio)
             collect = replace(collect, ratio=nothing, noise_w=np.zeros(nodes), own=np.ones(nodes))
         between = np.tensordot(self._between, fro[back_pilots][:, :, hears], 1)  # [subslots, M, hears]
@@ -462,12 +462,12 @@ class HubCarrier(Carrier):
         return np.asarray(cfo_hz - cfo_hz[hub])
 
     def _ways(
-        self, star: Star, channel: FrameChannel, opens_ns: int
+        self, turn: HubCollection, channel: FrameChannel, opens_ns: int
     ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """h between the hub and all others, `[instants, M, K]`: to its antennas, and from its first to theirs."""
-        ends = channel.heard.where((channel.heard.rx == star.hub) | (channel.heard.tx == star.hub))
+        ends = channel.heard.where((channel.heard.rx == turn.hub) | (channel.heard.tx == turn.hub))
         times_ns, place = self._times_ns(opens_ns)
-        h, back = self._h(ends, times_ns)[place], ends.tx == star.hub
+        h, back = self._h(ends, times_ns)[place], ends.tx == turn.hub
         to, fro = (np.zeros((*h.shape[:2], ends.nodes), np.complex128) for _ in range(2))
         to[:, :, ends.tx[~back]], fro[:, :, ends.rx[back]] = h[:, :, ~back], h[:, :, back]
         return to, fro
@@ -475,11 +475,11 @@ class HubCarrier(Carrier):
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Turns and what they leave of disagreement, for mean gains."""
         size = _in_graph(channel, channel.mean)
-        stars, first, known = self._by_mean(size)
-        given, nodes, hubs = self._given, len(known), [star.hub for star in stars[:first]]
+        sequence, first, known = self._by_mean(size)
+        given, nodes, hubs = self._given, len(known), [turn.hub for turn in sequence[:first]]
         known = np.linalg.matrix_power(known, 1 + given.passes)
         apart, left = float(np.linalg.norm(known - 1.0 / nodes, 2)), int((np.diagonal(known) == 1.0).sum())
-        sequence_s = len(stars) * to_s(self.period_ns)
+        sequence_s = len(sequence) * to_s(self.period_ns)
         round_s = (1 + given.passes) * sequence_s
         run_s = given.rounds * round_s + given.closing * (1 + given.frame.opening) * sequence_s
         facts = {"hubs": hubs, "disagreement": apart, "unreached": left, "turn_s": to_s(self.period_ns)}
@@ -488,13 +488,13 @@ class HubCarrier(Carrier):
         return CarryPreview(
             {**facts, "round_airtime_s": round_s, "airtime_s": run_s},
             f"{first} hub{'s' * (first != 1)} by mean gains ({', '.join(str(hub) for hub in hubs)}), "
-            f"{len(stars)} turn{'s' * (len(stars) != 1)} of "
+            f"{len(sequence)} turn{'s' * (len(sequence) != 1)} of "
             f"{1e3 * to_s(self.period_ns):.3g} ms{f' {1 + given.passes} times' if given.passes else ''}{closing}: "
             f"{1e3 * round_s:.3g} ms on air a round, {run_s:.3g} s in the run; {apart:.2g} of disagreement left a round"
             + (f"; {left} node{'s' * (left != 1)} out of reach" if left else ""),
             float(np.sqrt(self.errors(size).receiver / nodes)),
             title="hubs",
-            stars=tuple((star.hub, np.flatnonzero(star.members)) for star in stars[:first]),
+            hub_members=tuple((turn.hub, np.flatnonzero(turn.members)) for turn in sequence[:first]),
             weights=known,
         )
 
@@ -505,30 +505,30 @@ class HubCarrier(Carrier):
         """
         given, nodes = self._given, len(size)
         snr = self._snr(size / np.sqrt(given.array.count), np.full(nodes, given.thermal_w))
-        stars, first, known = self._by_mean(size)
+        sequence, first, known = self._by_mean(size)
         receiver, estimates, reached = 0.0, 0.0, np.zeros(nodes, dtype=bool)
-        for star in stars[:first]:
-            receiver += 1.0 / float(snr[star.hub][star.members].min())
-            new = star.members & ~reached  # errors are largest in what is collected for the first time
-            estimates += float(np.sum(1.0 / snr[star.hub][new])) / (nodes * (given.pilots or np.inf))
-            reached |= star.members
+        for turn in sequence[:first]:
+            receiver += 1.0 / float(snr[turn.hub][turn.members].min())
+            new = turn.members & ~reached  # errors are largest in what is collected for the first time
+            estimates += float(np.sum(1.0 / snr[turn.hub][new])) / (nodes * (given.pilots or np.inf))
+            reached |= turn.members
         apart = float(np.linalg.norm(known - 1.0 / nodes, 2)) ** (1 + given.passes + given.closing)
         return MeanErrors(receiver / nodes, estimates + given.phase_error_rad**2, apart)
 
-    def _by_mean(self, size: FloatArray) -> tuple[list[Star], int, FloatArray]:
+    def _by_mean(self, size: FloatArray) -> tuple[list[HubCollection], int, FloatArray]:
         """Turns of a sequence with everyone on air, how many of them go there, and its weights. size: [K, K] |h|."""
         nodes = len(size)
         snr = self._snr(size / np.sqrt(self._given.array.count), np.full(nodes, self._given.thermal_w))
-        walk, stars, known = Walk(self._near_snr, np.ones(nodes, dtype=bool)), list[Star](), np.eye(nodes)
+        walk, sequence, known = Walk(self._near_snr, np.ones(nodes, dtype=bool)), list[HubCollection](), np.eye(nodes)
         while (found := walk.next(snr)) is not None:
-            stars.append(Star(*found, found[1], False))
-        first = len(stars)
+            sequence.append(HubCollection(*found, found[1], False))
+        first = len(sequence)
         if self._keys.hub_order == "there-and-back":
             again = (walk.again(hub, snr) for hub in walk.hubs[-2::-1])
-            stars += [Star(*one, one[1], False) for one in again if one is not None]
-        for star in stars:
-            known = _turned(star, known, None)
-        return stars, first, known
+            sequence += [HubCollection(*one, one[1], False) for one in again if one is not None]
+        for turn in sequence:
+            known = _turned(turn, known, None)
+        return sequence, first, known
 
 
 class Errors:
@@ -598,16 +598,16 @@ def _edges(*counts: int) -> Iterator[tuple[int, int]]:
     return zip([0, *ends[:-1]], ends)
 
 
-def _turned(star: Star, before: FloatArray, built: tuple[AnnouncedStep, AnnouncedStep] | None) -> FloatArray:
+def _turned(turn: HubCollection, before: FloatArray, built: tuple[AnnouncedStep, AnnouncedStep] | None) -> FloatArray:
     """Weights after a turn, `[K, K]`; built: with what gains leave of them on average, None: as planned."""
     after = before.copy()
-    collect = np.ones(int(star.members.sum())) if built is None else built[0].ratio.real.mean(axis=0)
-    back = np.ones(int(star.hears.sum())) if built is None else built[1].ratio.real.mean(axis=0)
-    mean = collect @ before[star.members] / star.size
-    if star.holds:
-        mean = (before[star.hub] + collect @ before[star.members]) / star.size
-        after[star.hub] = mean
-    after[star.hears] = back[:, None] * mean
+    collect = np.ones(int(turn.members.sum())) if built is None else built[0].ratio.real.mean(axis=0)
+    back = np.ones(int(turn.hears.sum())) if built is None else built[1].ratio.real.mean(axis=0)
+    mean = collect @ before[turn.members] / turn.size
+    if turn.holds:
+        mean = (before[turn.hub] + collect @ before[turn.members]) / turn.size
+        after[turn.hub] = mean
+    after[turn.hears] = back[:, None] * mean
     return after
 
 

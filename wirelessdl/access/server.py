@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.access import AirSettings, Carried, CarryPreview, MeanErrors, Sending
-from wirelessdl.access.hubs import Errors, HubCarrier, Star, reached
+from wirelessdl.access.hubs import Errors, HubCarrier, HubCollection, reached
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.antennas import heard_through
 from wirelessdl.learning.announced import AnnouncedStep
@@ -106,7 +106,7 @@ class ServerCarrier(HubCarrier):
 
     def _turns(
         self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
-    ) -> Iterator[tuple[Star, tuple[AnnouncedStep, AnnouncedStep]]]:
+    ) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, AnnouncedStep]]]:
         sight, nodes = channel.server, len(on_air)
         if sight is None or not on_air.any():
             yield from super()._turns(round, now_ns, channel, on_air, receivers)
@@ -117,14 +117,14 @@ class ServerCarrier(HubCarrier):
         hears = on_air | (receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w[:nodes]))
         draw = Errors(counter_rng.key(self._streams.draws("radio.server", round)))
         failed = draw.uniform() < self._keys.hub_failure
-        star = Star(nodes, on_air, hears, failed, holds=False)
-        yield star, self._sent(star, channel, now_ns, np.pad(sight.uplink, ((0, 0), (0, 1))), noise_w, draw)
+        turn = HubCollection(nodes, on_air, hears, failed, holds=False)
+        yield turn, self._sent(turn, channel, now_ns, np.pad(sight.uplink, ((0, 0), (0, 1))), noise_w, draw)
 
     def _ways(
-        self, star: Star, channel: FrameChannel, opens_ns: int
+        self, turn: HubCollection, channel: FrameChannel, opens_ns: int
     ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-        if star.holds:
-            return super()._ways(star, channel, opens_ns)
+        if turn.holds:
+            return super()._ways(turn, channel, opens_ns)
         assert self._given.server_at is not None
         times_ns, place = self._times_ns(opens_ns)
         to, fro = (np.pad(h[place], ((0, 0), (0, 0), (0, 1))) for h in self._given.server_at(times_ns))

@@ -20,7 +20,7 @@ import pandas as pd
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.runs import Group, adjacency_of, common_rounds, mean_band, one_adjacency
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.privacy.terms import adversary_in_short
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.run import Run
@@ -160,7 +160,7 @@ def learning_curves(study: Study, request: Request) -> Family:
         kept = common_rounds([frame.dropna(subset=roles.y) for frame in frames])
         if kept[0].empty:
             raise TraceError(
-                f"{shown(study.path)}: the runs of cell {shown(cell)} have no evaluated round in common; run them with "
+                f"{quote(study.path)}: the runs of cell {quote(cell)} have no evaluated round in common; run them with "
                 "a smaller learning.eval_every"
             )
         curves.append(_learning_curve(part, roles, kept))
@@ -174,7 +174,7 @@ def rows_and_roles(study: Study, request: Request) -> tuple[pd.DataFrame, Roles]
     roles = roles_of(study, rows, request)
     if roles.spare and request.curves is not None:
         raise TraceError(
-            f"{shown(study.path)}: {', '.join(roles.spare)} varies too; name it in --series, --style or --facet, or "
+            f"{quote(study.path)}: {', '.join(roles.spare)} varies too; name it in --series, --style or --facet, or "
             f"choose one value with --where {roles.spare[0]}=..."
         )
     return rows, roles
@@ -189,25 +189,25 @@ def finished_rows(study: Study, where: Sequence[str]) -> pd.DataFrame:
     for text in where:
         name, equals, value = text.partition("=")
         if not equals:
-            raise TraceError(f"--where is {shown(text)!r}; must be KEY=VALUE, such as network.nodes=10")
+            raise TraceError(f"--where is {quote(text)!r}; must be KEY=VALUE, such as network.nodes=10")
         key = study.column(name)
         column = rows[key]
         if pd.api.types.is_numeric_dtype(column):
             try:
                 fits = column.astype(float) == float(value)
             except ValueError:
-                raise TraceError(f"--where {shown(text)}: {key} is a number; {shown(value)!r} is none") from None
+                raise TraceError(f"--where {quote(text)}: {key} is a number; {quote(value)!r} is none") from None
         else:
             fits = column.astype(str) == value
         if not fits.any():
-            known = ", ".join(shown(one, 40) for one in in_order(column))
-            raise TraceError(f"--where {shown(text)}: no run of the study has it; {key} is one of {known}")
+            known = ", ".join(quote(one, 40) for one in in_order(column))
+            raise TraceError(f"--where {quote(text)}: no run of the study has it; {key} is one of {known}")
         rows = rows[fits | (column.isna() & rows["baseline"].notna())]
     done = rows[rows["status"] == "finished"]
     if done[done["baseline"].isna()].empty:
         raise TraceError(
-            f"{shown(study.path)}: none of {len(rows)} runs is finished; wait, or go on with: wirelessdl sweep "
-            f"--resume {shown(study.path)}"
+            f"{quote(study.path)}: none of {len(rows)} runs is finished; wait, or go on with: wirelessdl sweep "
+            f"--resume {quote(study.path)}"
         )
     return done
 
@@ -229,7 +229,7 @@ def roles_of(study: Study, rows: pd.DataFrame, request: Request) -> Roles:
     for role, key in found.items():
         other = next((one for one, same in found.items() if same == key and one < role), None)
         if key is not None and other is not None:
-            raise TraceError(f"--{role} and --{other} are both {shown(key)}; name another key for one of them")
+            raise TraceError(f"--{role} and --{other} are both {quote(key)}; name another key for one of them")
     free, along, spare = [key for key in varying if key not in found.values()], list[str](), list[str]()
     if request.curves is None:
         along = [x] if x in free else [key for key in free if key != "name"][:1]
@@ -251,7 +251,7 @@ def _default_x(study: Study, own: pd.DataFrame, varying: list[str]) -> str:
         return "epsilon"
     keys = [key for key in varying if pd.api.types.is_numeric_dtype(own[key])]
     if not keys:
-        raise TraceError(f"{shown(study.path)}: no key that varies is a number; name the horizontal axis with --x")
+        raise TraceError(f"{quote(study.path)}: no key that varies is a number; name the horizontal axis with --x")
     return keys[0]
 
 
@@ -260,9 +260,9 @@ def _numeric(study: Study, rows: pd.DataFrame, name: str) -> str:
     column = study.column(name)
     texts = ("cell", "name", "baseline", "status", "error", "path")
     if column in texts or not pd.api.types.is_numeric_dtype(rows[column]):
-        raise TraceError(f"{shown(study.path)}: column {shown(column)} holds texts; an axis needs numbers")
+        raise TraceError(f"{quote(study.path)}: column {quote(column)} holds texts; an axis needs numbers")
     if rows[column].isna().all():
-        raise TraceError(f"{shown(study.path)}: column {shown(column)} is empty in every finished run; name another")
+        raise TraceError(f"{quote(study.path)}: column {quote(column)} is empty in every finished run; name another")
     return column
 
 
@@ -396,7 +396,7 @@ def _family(
 ) -> Family:
     """Curves with the values that their roles take in the study's own rows; raises where none has a place."""
     if not any(curve.kind == "curve" for curve in curves):
-        raise TraceError(f"{shown(study.path)}: {nowhere}")
+        raise TraceError(f"{quote(study.path)}: {nowhere}")
     series, styles, facets = (
         tuple(in_order(own[key])) if key else (None,) for key in (roles.series, roles.style, roles.facet)
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from wirelessdl.analysis.families import Family, scenario_name
 from wirelessdl.analysis.runs import format_value
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.study import Study, resolved
 
@@ -78,11 +78,11 @@ def labels_of(given: Sequence[str], study: Study) -> Labels:
         name, equals, text = entry.partition("=")
         if not equals or not text:
             raise TraceError(
-                f"--label is {shown(entry)!r}; must be NAME=TEXT or NAME:VALUE=TEXT, such as network.nodes=K"
+                f"--label is {quote(entry)!r}; must be NAME=TEXT or NAME:VALUE=TEXT, such as network.nodes=K"
             )
         key, colon, value = name.partition(":")
         if key not in baselines or colon:
-            key = resolved(key, [*columns, *baselines], f"--label {shown(entry)}: no column or baseline")
+            key = resolved(key, [*columns, *baselines], f"--label {quote(entry)}: no column or baseline")
         texts[f"{key}:{value}" if colon else key] = _drawable(text)
     return Labels(texts)
 
@@ -97,10 +97,10 @@ def _drawable(text: str) -> str:
         MathTextParser("path").parse(text)
     except ValueError as error:
         reason = " ".join(str(error).split())
-        raise TraceError(f"--label text {shown(text)!r} cannot be set as mathematics: {shown(reason)}") from None
+        raise TraceError(f"--label text {quote(text)!r} cannot be set as mathematics: {quote(reason)}") from None
     return text
 
 
 def escape_math(text: str) -> str:
     """A text as it is: no dollar sign begins mathematics."""
-    return shown(text, 60).replace("$", r"\$")
+    return quote(text, 60).replace("$", r"\$")

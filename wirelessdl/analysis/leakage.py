@@ -17,7 +17,7 @@ import pandas as pd
 
 from wirelessdl.analysis.releases import data_split, releases_of
 from wirelessdl.analysis.style import BLUE, COLUMN, GREY, ORANGE
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.trace.run import Run
 
@@ -32,7 +32,7 @@ def leakage(run: Run, tx: int, rx: int | None = None) -> pd.DataFrame:
     count = run.scenario["network"]["nodes"]
     for key, node in (("tx", tx), *([] if rx is None else [("rx", rx)])):
         if isinstance(node, bool) or not isinstance(node, int | np.integer) or not 0 <= node < count:
-            raise TraceError(f"{key} is {shown(node, 40)}; must be a node of {shown(run.path)}, from 0 to {count - 1}")
+            raise TraceError(f"{key} is {quote(node, 40)}; must be a node of {quote(run.path)}, from 0 to {count - 1}")
     names = [f"{view}_{kind}" for view in _TOTALS for kind in ("bound", "total")]
     nodes = run.frame("nodes", ["round", "node", "time_s", "transmitted", *names])
     found = nodes[nodes["node"] == tx].drop(columns="node").rename(columns={"transmitted": "sent"})

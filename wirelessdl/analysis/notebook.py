@@ -7,7 +7,7 @@ from matplotlib.figure import Figure  # without pyplot: nothing is left open, wh
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from wirelessdl.analysis.style import BLUE
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.privacy.terms import adversary_in_short, protected
 from wirelessdl.trace.catalog import ListedRun, run_status
 from wirelessdl.trace.run import Run
@@ -20,11 +20,11 @@ def run_html(run: Run, place: str) -> str:
     lines = [
         f"<b>{escape(status.scenario)}</b>: {escape(status.state)}, round {status.round} of {status.rounds}",
         _results(status),
-        f"<small>{escape(shown(place))}</small>",
+        f"<small>{escape(quote(place))}</small>",
     ]
-    lines += [f"<small>warning: {escape(shown(text, 400))}</small>" for text in run.summary.get("warnings", [])]
+    lines += [f"<small>warning: {escape(quote(text, 400))}</small>" for text in run.summary.get("warnings", [])]
     if status.error:
-        lines.append(f"<small>error: {escape(shown(status.error, 400))}</small>")
+        lines.append(f"<small>error: {escape(quote(status.error, 400))}</small>")
     return f"<div>{'<br>'.join(line for line in lines if line)}</div>{_curve(run)}"
 
 
@@ -63,8 +63,8 @@ def study_html(study: Study) -> str:
     """Name, how many runs are finished, and the mean accuracy of every cell with its 95% interval."""
     index = study.index
     done = int((index["status"] == "finished").sum())
-    head = f"<b>{escape(shown(study.manifest['name'], 100))}</b>: {done} of {len(index)} runs finished"
-    place = f"<small>{escape(shown(study.path))}</small>"
+    head = f"<b>{escape(quote(study.manifest['name'], 100))}</b>: {done} of {len(index)} runs finished"
+    place = f"<small>{escape(quote(study.path))}</small>"
     if not done or "accuracy_mean" not in index:
         return f"<div>{head}<br>{place}</div>"
     means = study.mean(by=["baseline", *study.varied])

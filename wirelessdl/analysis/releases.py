@@ -15,7 +15,7 @@ from typing import Any, get_args
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.families import MEMBERS, member, stored_kind
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
@@ -62,7 +62,7 @@ def terms_of(run: Run) -> PrivacyAssumptions:
     try:
         update, kind = stored_kind(scenario["learning"])
     except ValueError as error:
-        raise TraceError(f"{shown(run.path)}/scenario.toml: learning.{error}") from None
+        raise TraceError(f"{quote(run.path)}/scenario.toml: learning.{error}") from None
     sampling, topology = _stored(run, "learning.sampling", tuple(SAMPLERS)), scenario["network"].get("topology")
     published = scenario["radio"]["access"] in ("published", {"kind": "published"})
     return PrivacyAssumptions(
@@ -107,7 +107,7 @@ def _stored(run: Run, key: str, allowed: tuple[str, ...] = ()) -> Any:
 
 def _edited(run: Run, key: str, value: Any, rule: str) -> TraceError:
     return TraceError(
-        f"{shown(run.path)}/scenario.toml: {key} is {shown(repr(value), 40)}; must be {rule}: it was edited"
+        f"{quote(run.path)}/scenario.toml: {key} is {quote(repr(value), 40)}; must be {rule}: it was edited"
     )
 
 
@@ -170,7 +170,7 @@ def releases_of(run: Run, split: DataSplit, scale: float = 1.0) -> Iterator[Fram
     nodes = nodes[nodes["round"].isin([*rate])]  # of a run that goes on, rounds are written last
     shape = (len(rate), count)
     if len(nodes) != len(rate) * count or nodes["round"].tolist() != np.repeat([*rate], count).tolist():
-        raise TraceError(f"{shown(run.path)}: the nodes table does not hold {count} rows for every round")
+        raise TraceError(f"{quote(run.path)}: the nodes table does not hold {count} rows for every round")
     on_air: BoolArray = nodes["transmitted"].to_numpy().astype(bool).reshape(shape)
     alpha, beta, sent, gamma = (nodes[name].to_numpy().reshape(shape) for name in _COLUMNS[2:])
     with np.errstate(invalid="ignore"):
@@ -187,7 +187,7 @@ def releases_of(run: Run, split: DataSplit, scale: float = 1.0) -> Iterator[Fram
             own_mu, coalition_mu = scale * (mu / own[row]), scale * (mu / coalition[row])
         if not (mu >= 0).all() or not (own_mu >= 0).all() or not (coalition_mu >= 0).all():
             raise TraceError(
-                f"{shown(run.path)}: alpha, beta or shares of the nodes table are no shares of power in round "
+                f"{quote(run.path)}: alpha, beta or shares of the nodes table are no shares of power in round "
                 f"{number}: they were edited"
             )
         if row < stage:

@@ -14,7 +14,7 @@ from scipy.special import stdtrit  # Student's quantile; scipy.stats takes half 
 
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.privacy.terms import protected
 from wirelessdl.trace.catalog import headline, run_status
 from wirelessdl.trace.files import leaves
@@ -120,7 +120,7 @@ def format_value(value: Any) -> str:
         return "absent"
     if isinstance(value, bool | np.bool_):
         return str(value).lower()
-    return f"{value:.12g}" if isinstance(value, float | np.floating) else shown(value)
+    return f"{value:.12g}" if isinstance(value, float | np.floating) else quote(value)
 
 
 def node_means(run: Run, columns: tuple[str, ...]) -> FloatArray:

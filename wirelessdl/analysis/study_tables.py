@@ -33,7 +33,7 @@ import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from wirelessdl.analysis.runs import FIGURES, Group, final_figures, format_value
-from wirelessdl.errors import TraceError, nearest, shown
+from wirelessdl.errors import TraceError, nearest, quote
 from wirelessdl.mixing import perron_vector
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.soundness import require_sound
@@ -171,10 +171,10 @@ def study_differences(study: Study, of: str, to: str | None = None) -> list[Diff
     column = study.column(of)
     rows = study.finished
     if not pd.api.types.is_numeric_dtype(rows[column]):
-        raise TraceError(f"{shown(study.path)}: column {shown(column)} holds texts; name one that holds numbers")
+        raise TraceError(f"{quote(study.path)}: column {quote(column)} holds texts; name one that holds numbers")
     rows = rows.dropna(subset=[column])
     if rows.empty:
-        raise TraceError(f"{shown(study.path)}: no finished run has {shown(column)} yet; wait, or resume the study")
+        raise TraceError(f"{quote(study.path)}: no finished run has {quote(column)} yet; wait, or resume the study")
     cells = rows.drop_duplicates("cell").set_index("cell")
     draws = {str(cell): part.set_index(_DRAWS)[column].astype(float) for cell, part in rows.groupby("cell")}
     chosen = to if to is not None else _default(cells)
@@ -248,8 +248,8 @@ def _reference(study: Study, cells: pd.DataFrame, values: Any, to: str) -> str |
         key = study.column(key, study.varied)
         found = own[[format_value(one) == value or _same_number(one, value) for one in own[key]]]
         if found.empty:
-            some = ", ".join(dict.fromkeys(shown(format_value(one), 40) for one in own[key].dropna()))
-            raise TraceError(f"--to {shown(key)}={shown(value)}: no cell has it; it is one of {some}")
+            some = ", ".join(dict.fromkeys(quote(format_value(one), 40) for one in own[key].dropna()))
+            raise TraceError(f"--to {quote(key)}={quote(value)}: no cell has it; it is one of {some}")
         if not pd.isna(values["baseline"]):
             return None
         for one in study.varied:
@@ -265,7 +265,7 @@ def _reference(study: Study, cells: pd.DataFrame, values: Any, to: str) -> str |
         named = found = own[own["name"] == to]
         if named.empty:
             known = {*map(str, cells["baseline"].dropna()), *map(str, cells["name"].dropna()), *map(str, cells.index)}
-            raise TraceError(f"--to is {shown(to)}; no such baseline, cell or name{nearest(to, known)}; or KEY=VALUE")
+            raise TraceError(f"--to is {quote(to)}; no such baseline, cell or name{nearest(to, known)}; or KEY=VALUE")
         for one in study.varied:
             if named[one].nunique(dropna=False) > 1:
                 found = found[found[one] == values[one]]
@@ -281,10 +281,10 @@ def _same_number(one: Any, text: str) -> bool:
 
 def cell_name(cell: Any, values: Any, varied: Sequence[str]) -> str:
     """A cell in a table: baseline or name, and the short keys that it varies."""
-    parts = [shown(values[word], 60) for word in ("baseline", "name") if not pd.isna(values[word])][:1]
+    parts = [quote(values[word], 60) for word in ("baseline", "name") if not pd.isna(values[word])][:1]
     if not parts or not pd.isna(values["baseline"]):
         own = (key for key in varied if not pd.isna(values[key]))
-        parts += [f"{key.rpartition('.')[2]} {shown(format_value(values[key]), 40)}" for key in own]
+        parts += [f"{key.rpartition('.')[2]} {quote(format_value(values[key]), 40)}" for key in own]
     return ", ".join(parts) or str(cell)
 
 
@@ -300,4 +300,4 @@ def format_difference(of: str, value: float, *, signed: bool = False) -> str:
 
 def figure_label(of: str) -> str:
     """A figure's name in a table."""
-    return FIGURES[of][0] if of in FIGURES else shown(of, 60)
+    return FIGURES[of][0] if of in FIGURES else quote(of, 60)

@@ -31,7 +31,7 @@ from wirelessdl.analysis.releases import (
     traced_links,
 )
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.privacy.terms import PrivacyAssumptions
 from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoints, stored_checkpoints
 from wirelessdl.trace.files import sha256_of
@@ -87,7 +87,7 @@ def verify(path: str | Path) -> Verification:
                 for line in chain(_models(kept, run), of_ledger):
                     problems.append(f"checkpoint of round {kept.round}: {line}")
     except (TraceError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-        problems.append(shown(error, 400) if isinstance(error, TraceError) else f"tables do not agree: {shown(error)}")
+        problems.append(quote(error, 400) if isinstance(error, TraceError) else f"tables do not agree: {quote(error)}")
     return Verification(
         state,
         files,
@@ -113,19 +113,19 @@ def _files(folder: Path, state: str) -> tuple[int, list[str], list[str]]:
         if stat.S_ISREG(mode):
             found.append(name)
         else:
-            problems.append(f"{shown(name)}: is neither a file nor a folder")
+            problems.append(f"{quote(name)}: is neither a file nor a folder")
     for name, digest in sorted(listed.items()):
         try:
             if sha256_of(folder / name) != digest and not running:
-                problems.append(f"{shown(name)}: differs from its checksum")
+                problems.append(f"{quote(name)}: differs from its checksum")
         except FileNotFoundError:
             if not running:  # then files come and go
-                problems.append(f"{shown(name)}: is missing")
+                problems.append(f"{quote(name)}: is missing")
         except OSError as error:
-            problems.append(f"{shown(name)}: cannot be read: {error.strerror}")
+            problems.append(f"{quote(name)}: cannot be read: {error.strerror}")
     for name in sorted({*found} - {*listed}):
         normal = running or (state != "done" and _may_be_unlisted(name, found))
-        (notes if normal else problems).append(f"{shown(name)}: is not listed in {NAME}")
+        (notes if normal else problems).append(f"{quote(name)}: is not listed in {NAME}")
     for path, kept in stored_checkpoints(folder):
         if kept is None:
             problems.append(f"checkpoint/{path.name}: its content is not what was written")
@@ -170,7 +170,7 @@ def _figures(run: Run, terms: PrivacyAssumptions) -> Iterator[str]:
     words |= {"epsilon_status": terms.status, "coalition": terms.coalition or None}
     for name, word in words.items() if run.summary else ():
         if run.summary.get(name) != word:
-            yield f"summary.json: {name} is {shown(run.summary.get(name), 80)}, the scenario says {word}"
+            yield f"summary.json: {name} is {quote(run.summary.get(name), 80)}, the scenario says {word}"
 
 
 def _misstated(summary: Mapping[str, Any], stated: Mapping[str, float | None], witness: str) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _misstated(summary: Mapping[str, Any], stated: Mapping[str, float | None], w
         said = summary.get(name)
         one, other = (number if isinstance(number, int | float | np.number) else np.nan for number in (said, value))
         if not np.isclose(one, other, rtol=_TOLERANCE, equal_nan=True):
-            yield f"summary.json: {name} is {shown(said, 40)}, the {witness} say {other:.6g}"
+            yield f"summary.json: {name} is {quote(said, 40)}, the {witness} say {other:.6g}"
 
 
 def _totals(run: Run, totals: Mapping[str, FloatArray], promised: str) -> Iterator[str]:

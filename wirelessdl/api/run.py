@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 
 from wirelessdl.arrays import USUAL_ERRORS
-from wirelessdl.errors import RunInterrupted, ScenarioError, TraceError, nearest, shown
+from wirelessdl.errors import RunInterrupted, ScenarioError, TraceError, nearest, quote
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.scenario.objects import UserPart, named_objects
 from wirelessdl.scenario.overrides import Overrides
@@ -89,7 +89,7 @@ class Run(TracedRun):
         target = Path(folder)
         try:
             if target.exists():
-                raise TraceError(f"{shown(target)}: is there already; choose another folder")
+                raise TraceError(f"{quote(target)}: is there already; choose another folder")
             require_outside(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".wirelessdl-", dir=target.parent) as aside:
@@ -97,7 +97,7 @@ class Run(TracedRun):
                 shutil.copytree(self.path, copy, ignore=shutil.ignore_patterns("lock"))
                 copy.rename(target)  # whole or not at all
         except (OSError, ValueError) as error:
-            raise TraceError(f"{shown(target)}: cannot be written: {shown(error)}") from None
+            raise TraceError(f"{quote(target)}: cannot be written: {quote(error)}") from None
         return Run(target, strict=self._strict, objects=self._objects)
 
     def final_models(self) -> "list[StateDict]":
@@ -116,7 +116,7 @@ class Run(TracedRun):
         rounds = self.summary.get("rounds")
         if rounds is None:
             raise TraceError(
-                f"{shown(self.path)}: is {self.state}, not done; models(round) has those of its checkpoints: "
+                f"{quote(self.path)}: is {self.state}, not done; models(round) has those of its checkpoints: "
                 f"{self._listed()}"
             )
         return self.models(rounds)
@@ -131,11 +131,11 @@ class Run(TracedRun):
             released = checkpoint.released
             if released is None:
                 raise TraceError(
-                    f"{shown(self.path)}: nothing is sent in this run, so there is no private release: its models are "
+                    f"{quote(self.path)}: nothing is sent in this run, so there is no private release: its models are "
                     "those of the nodes' own data, which no epsilon covers"
                 )
             return state_dicts(released, checkpoint.facts["layout"])
-        raise TraceError(f"{shown(self.path)}: no checkpoint of round {shown(round)}; there are: {self._listed()}")
+        raise TraceError(f"{quote(self.path)}: no checkpoint of round {quote(round)}; there are: {self._listed()}")
 
     def _listed(self) -> str:
         rounds = sorted(checkpoint.round for checkpoint in load_checkpoints(self.path))
@@ -184,7 +184,7 @@ class Run(TracedRun):
         from wirelessdl.analysis.runs import require_rounds
 
         if figure not in (known := [*CURVES, *SINGLE]):
-            raise TraceError(f"no figure {shown(figure)}{nearest(figure, known)}")
+            raise TraceError(f"no figure {quote(figure)}{nearest(figure, known)}")
         require_rounds(self)
         return draw(figure, [self], FigureOptions(against, round, rounds, links), None).axes[0]
 
@@ -232,7 +232,7 @@ def simulate(
     is_name = isinstance(name, str) and name != ".." and "\0" not in name and (not name or Path(name).name == name)
     if not (out is None or isinstance(out, str | Path)) or not is_name:
         raise TraceError(
-            f"out is {shown(repr(out), 60)}, name {shown(repr(name), 60)}; out must be a folder, or None for a run in "
+            f"out is {quote(repr(out), 60)}, name {quote(repr(name), 60)}; out must be a folder, or None for a run in "
             "memory, and name the name of a folder in it"
         )
     if out is not None:
@@ -295,7 +295,7 @@ def resume(
 def _require_texts(**given: Any) -> None:
     for key, value in given.items():
         if not isinstance(value, str):
-            raise ScenarioError(f"{key} is {shown(repr(value), 60)}; must be a text: leave it out for the default")
+            raise ScenarioError(f"{key} is {quote(repr(value), 60)}; must be a text: leave it out for the default")
 
 
 def _path(session: Callable[[], Any]) -> Path:
@@ -313,7 +313,7 @@ def prepared(scenario: Scenario | str | Path, overrides: Overrides, parts: Mappi
         overrides = ()
     if not isinstance(scenario, Scenario):
         raise ScenarioError(
-            f"scenario is {shown(repr(scenario), 60)}; must be a file, the name of a bundled scenario, or what "
+            f"scenario is {quote(repr(scenario), 60)}; must be a file, the name of a bundled scenario, or what "
             "load_scenario gives"
         )
     return scenario.replace(overrides, **parts) if overrides or parts else scenario

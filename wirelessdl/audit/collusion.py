@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.airing import group_noise_
 from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.exchange import group_noise_
 from wirelessdl.learning.records import PairInput
 
 

@@ -36,10 +36,10 @@ from torch import Tensor
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.audit.collusion import Leftover, listed
 from wirelessdl.audit.hearing import OffsetHearing, dense_row
-from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
+from wirelessdl.learning.exchange import Exchange
 from wirelessdl.learning.records import PairInput, RoundInput
 from wirelessdl.learning.superposition import Segment, Superposer, quadrature
 from wirelessdl.streams import Streams
@@ -70,7 +70,7 @@ class _Forced:
     model: Tensor
 
 
-class Wiretap(Airing):
+class Wiretap(Exchange):
     """An engine's air, listened to: the last payload, `sent` with its noise, what `arrived` and is `held`; its passes.
 
     A node can be forced to send a target, whatever its model x is: its noise is then target - x. Noise is rounded to
@@ -80,14 +80,14 @@ class Wiretap(Airing):
 
     def __init__(self, engine: LearningEngine):
         """Takes the place of the engine's air."""
-        air = engine.airing
+        air = engine.exchange
         super().__init__(air.nodes, air.size, air.device, air.dtype, air.workers)
         self.air = _Heard(air.device, air.dtype, self._hear_payload)
         self.held_air = _Heard(air.device, air.dtype, lambda sent, *_: self.passed.append(sent.clone()))
         self.sent = self.arrived = self.held = torch.empty(0)
         self.passed: list[Tensor] = []  # what was sent in each further step, or held before each announced payload
         self._forced: _Forced | None = None
-        engine.airing = self
+        engine.exchange = self
 
     def force(self, given: RoundInput, node: int, x: Tensor, target: Tensor) -> None:
         """In the next payload a node sends `target`, `[m]` in the engine's numbers. x: [m] its model."""
@@ -134,8 +134,8 @@ class Wiretap(Airing):
 
 def wiretap(engine: LearningEngine) -> Wiretap:
     """The wiretap of an engine that has one."""
-    assert isinstance(engine.airing, Wiretap)
-    return engine.airing
+    assert isinstance(engine.exchange, Wiretap)
+    return engine.exchange
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wirelessdl.cli.options import PATH, echo_json, one_study, plain_table, reads_runs, wide_console
-from wirelessdl.errors import shown
+from wirelessdl.errors import quote
 
 if TYPE_CHECKING:
     from wirelessdl.analysis.study_tables import Difference
@@ -56,7 +56,7 @@ def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_js
     study = open_study(folder)
     found = {column: study_differences(study, column, to) for column in columns}
     if not any(found.values()):
-        raise TraceError(f"{shown(folder)}: no other finished cell has the same seeds as the reference")
+        raise TraceError(f"{quote(folder)}: no other finished cell has the same seeds as the reference")
     if as_json:
         content = {"study": study.manifest["name"], "differences": [asdict(one) for n in found.values() for one in n]}
         echo_json(content)
@@ -106,9 +106,9 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in labels(opened):
-        table.add_column(escape(shown(name)), overflow="fold")
+        table.add_column(escape(quote(name)), overflow="fold")
     for key, values in keys.items():
-        table.add_row(escape(shown(key)), *(escape(format_value(value)) for value in values), style="cyan")
+        table.add_row(escape(quote(key)), *(escape(format_value(value)) for value in values), style="cyan")
     if keys:
         table.add_row()
     if any(state(run) != "done" for run in opened):
@@ -119,7 +119,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
         table.add_row(words, *texts)
     console = wide_console(60 + 60 * len(opened))
     if line := in_one_line(others):
-        console.print(f"{escape(shown(opened[0].path.name))} beside its baselines: {line}", soft_wrap=True)
+        console.print(f"{escape(quote(opened[0].path.name))} beside its baselines: {line}", soft_wrap=True)
     if not keys:
         console.print("no key differs")
     console.print(table)

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wirelessdl.cli.options import PATH, echo_json, plain_table, wide_console
-from wirelessdl.errors import shown
+from wirelessdl.errors import quote
 
 if TYPE_CHECKING:
     from wirelessdl.trace.catalog import ListedRun
@@ -61,8 +61,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         table.add_column(name, justify="left" if name in ("scenario", "state", "against") else "right", no_wrap=True)
     for study in studies:
         table.add_row(
-            escape(shown(study.study, max(most, 200))),
-            escape(f"study of {shown(study.scenario, most)}"),
+            escape(quote(study.study, max(most, 200))),
+            escape(f"study of {quote(study.scenario, most)}"),
             f"[{_COLOURS[study.state]}]{study.state}[/]",
             f"{study.finished}/{study.runs}",
             *("", "", ""),
@@ -70,8 +70,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         )
     for run in runs:
         table.add_row(
-            escape(shown(run.name, max(most, 200))),
-            escape(shown(run.scenario, most)),
+            escape(quote(run.name, max(most, 200))),
+            escape(quote(run.scenario, most)),
             f"[{_COLOURS[run.state]}]{run.state}[/]",
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
@@ -91,7 +91,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         console.print("[dim]<=: running bound of a run that is not finished; its total is smaller[/]")
     for name, error in [(one.study, one.error) for one in studies] + [(run.name, run.error) for run in runs]:
         if error:
-            console.print(f"{escape(shown(name))}: {escape(shown(error))}", soft_wrap=True)  # one line, however long
+            console.print(f"{escape(quote(name))}: {escape(quote(error))}", soft_wrap=True)  # one line, however long
 
 
 def _epsilon(run: "ListedRun") -> tuple[str, str]:

@@ -11,7 +11,7 @@ from importlib import import_module
 import click
 
 import wirelessdl
-from wirelessdl.errors import NOT_UTF8, ScenarioError, WirelessdlError, is_utf8, nearest, shown
+from wirelessdl.errors import NOT_UTF8, ScenarioError, WirelessdlError, is_utf8, nearest, quote
 
 _COMMANDS = {
     "run": "Run a scenario and write its tables as Parquet.",
@@ -79,17 +79,17 @@ def main() -> None:
         _require_folder()
         for word in sys.argv[1:]:
             if not is_utf8(word):
-                raise ScenarioError(f"{shown(word)}: {NOT_UTF8}")
+                raise ScenarioError(f"{quote(word)}: {NOT_UTF8}")
         cli()
     except WirelessdlError as error:
-        line = f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}"
+        line = f"{type(error).__name__}: {quote(' '.join(str(error).splitlines()), 4000)}"
     except OSError as error:
         if isinstance(error, PermissionError):  # a file of another user: no mistake of ours, wherever it was met
             line = (
-                f"{shown(error.filename, 4000)}: permission denied; it belongs to another user, or its mode forbids it"
+                f"{quote(error.filename, 4000)}: permission denied; it belongs to another user, or its mode forbids it"
             )
         elif error.errno == errno.ENAMETOOLONG:
-            line = f"{shown(error.filename)}: the name is too long for a file; name another"
+            line = f"{quote(error.filename)}: the name is too long for a file; name another"
         elif error.filename is None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is buffered, when Python ends
             line = f"standard output: {error.strerror}"

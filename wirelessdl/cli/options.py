@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.errors import ScenarioError, TraceError, WirelessdlError, shown
+from wirelessdl.errors import ScenarioError, TraceError, WirelessdlError, quote
 from wirelessdl.trace.files import StablePath, leaves, require_outside
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def warn_of_user_code(scenario: "Scenario", run: Path | None = None) -> None:
     files = sorted({name.rpartition(":")[0] for name in named})
     if files:
         click.echo(
-            f"{shown(home)} is outside of the working folder, and its scenario executes Python code: "
-            f"{shown(', '.join(files))}; run only scenarios that you trust",
+            f"{quote(home)} is outside of the working folder, and its scenario executes Python code: "
+            f"{quote(', '.join(files))}; run only scenarios that you trust",
             err=True,
         )
 
@@ -135,7 +135,7 @@ def reads_runs(function: F) -> F:
         for path in paths:
             if path.is_dir() and not (path / "study.json").is_file() and not is_locked(path):
                 for line in changed_documents(path):
-                    click.echo(f"warning: {shown(path)}: {line}", err=True)
+                    click.echo(f"warning: {quote(path)}: {line}", err=True)
         return result
 
     return command  # type: ignore[return-value]
@@ -156,10 +156,10 @@ def one_study(paths: Sequence[Path]) -> bool:
     """Whether the one thing named is a study; several things of which one is a study are refused."""
     for path in paths:
         if (path / "index.parquet").is_file() and not (path / "study.json").is_file():
-            raise TraceError(f"{shown(path)}: is a study whose study.json is missing; restore it")
+            raise TraceError(f"{quote(path)}: is a study whose study.json is missing; restore it")
     found = [path for path in paths if (path / "study.json").is_file()]
     if found and len(paths) > 1:
-        raise click.UsageError(f"{shown(found[0])} is a study; name it alone, or name runs (they are in its runs/)")
+        raise click.UsageError(f"{quote(found[0])} is a study; name it alone, or name runs (they are in its runs/)")
     return bool(found)
 
 
@@ -174,7 +174,7 @@ class OutputFile(StablePath):
         super().__init__(named)
         texts = [text for text in _texts(scenario) if "\0" not in text]
         if named.resolve() in ((folder / text).resolve() for folder in catalog_for(scenario).folders for text in texts):
-            raise ScenarioError(f"{shown(named)}: is read by {shown(scenario.origin)}; choose another file to write")
+            raise ScenarioError(f"{quote(named)}: is read by {quote(scenario.origin)}; choose another file to write")
 
 
 def facts_table(rows: Iterable[tuple[str, str]]) -> Table:
@@ -223,5 +223,5 @@ def parse_link(text: str, option: str) -> tuple[int, int]:
     """Sender and receiver of TX-RX."""
     tx, _, rx = text.strip().partition("-")
     if not (tx.isdecimal() and rx.isdecimal() and max(len(tx), len(rx)) < 10):
-        raise click.UsageError(f"{option} has {shown(text)!r}; must be sender and receiver, such as 0-3")
+        raise click.UsageError(f"{option} has {quote(text)!r}; must be sender and receiver, such as 0-3")
     return int(tx), int(rx)

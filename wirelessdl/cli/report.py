@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from wirelessdl.cli.options import PATH, echo_json, one_study, reads_runs
-from wirelessdl.errors import shown
+from wirelessdl.errors import quote
 from wirelessdl.trace.files import require_outside
 
 
@@ -81,13 +81,13 @@ def verify(run: Path, as_json: bool) -> None:
         sys.exit(1 if found.problems else 0)
     console = Console(highlight=False)
     for line in found.problems:
-        console.print(f"[red]wrong[/]  {escape(shown(line, 400))}", soft_wrap=True)
+        console.print(f"[red]wrong[/]  {escape(quote(line, 400))}", soft_wrap=True)
     for line in found.notes:
-        console.print(f"[dim]note[/]   {escape(shown(line, 400))}", soft_wrap=True)
+        console.print(f"[dim]note[/]   {escape(quote(line, 400))}", soft_wrap=True)
     epsilon = ""
     if found.epsilon_total is not None:
         epsilon = f", epsilon {found.epsilon_total:.4g} ({found.adjacency}) by the traces against {found.adversary}"
     verdict = "is as it was written" if not found.problems else f"has {len(found.problems)} problems"
     facts = f"{found.files} files, {found.rounds} rounds, {found.state}{epsilon}"
-    console.print(f"{escape(shown(run, 400))} {verdict}: {facts}", soft_wrap=True)
+    console.print(f"{escape(quote(run, 400))} {verdict}: {facts}", soft_wrap=True)
     sys.exit(1 if found.problems else 0)

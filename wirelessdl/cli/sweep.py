@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from wirelessdl.cli.options import PATH, counted, echo_json, plain_table, set_option, warn_of_user_code
 from wirelessdl.cli.progress import Stopper, emit, stopper_installed
-from wirelessdl.errors import shown
+from wirelessdl.errors import quote
 
 if TYPE_CHECKING:
     from wirelessdl.study.engine import Estimate, Result
@@ -110,9 +110,9 @@ def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:
     for text in vary:
         key, equals, values = text.partition("=")
         if not equals or "." not in key:
-            raise StudyError(f'--vary {shown(text)}: must be section.key=value,value, as in "network.nodes=4,10"')
+            raise StudyError(f'--vary {quote(text)}: must be section.key=value,value, as in "network.nodes=4,10"')
         if key.strip() in found:
-            raise StudyError(f"--vary {shown(key)} is given twice; name all its values once")
+            raise StudyError(f"--vary {quote(key)} is given twice; name all its values once")
         found[key.strip()] = parse_values(values)
     return found
 
@@ -172,9 +172,9 @@ def _print_status(folder: Path, console: Console, as_json: bool) -> None:
         return
     counts = ", ".join(f"{count} {name}" for name, count in status.counts().items())
     state = "running" if status.active else "complete" if set(status.counts()) <= {"finished"} else "not running"
-    console.print(f"[bold]{escape(shown(status.name))}[/]  {state}: {len(status.runs)} runs, {counts}", soft_wrap=True)
+    console.print(f"[bold]{escape(quote(status.name))}[/]  {state}: {len(status.runs)} runs, {counts}", soft_wrap=True)
     for run in status.with_status("failed"):
-        console.print(f"{run.planned.folder_name}: {shown(run.error, 1000)}", soft_wrap=True, markup=False)
+        console.print(f"{run.planned.folder_name}: {quote(run.error, 1000)}", soft_wrap=True, markup=False)
     if not status.active and state != "complete":
         console.print(f"go on with: wirelessdl sweep --resume {folder}", soft_wrap=True, markup=False)
 
@@ -214,7 +214,7 @@ def _print_estimate(plan: "Plan", found: "Estimate", console: Console) -> None:
     for cell in plan.cells:
         values = (plain_text(cell.values[key]) if key in cell.values else "" for key in plan.varied)
         figures = (_time(found.run_s[cell.cell]), format_size(math.ceil(found.run_bytes[cell.cell])))
-        table.add_row(cell.cell, escape(cell.name or ""), *(escape(shown(value, 40)) for value in values), *figures)
+        table.add_row(cell.cell, escape(cell.name or ""), *(escape(quote(value, 40)) for value in values), *figures)
     console.print(table)
     seeds, runs = counted(len(plan.seeds), "seed"), counted(len(plan.runs), "run")
     console.print(

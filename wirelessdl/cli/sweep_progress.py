@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from wirelessdl.cli.options import counted
 from wirelessdl.cli.progress import emit
-from wirelessdl.errors import shown
+from wirelessdl.errors import quote
 from wirelessdl.study.engine import Listener
 from wirelessdl.study.study_file import plain_text
 
@@ -53,10 +53,10 @@ class _Lines(Listener):
             self._done += 1
             self.say(f"{self._done:{len(str(self._total))}}/{self._total}  {title(row.planned)}  {_figures(row)}")
         elif row.status == "failed":
-            self.say(f"[red]failed[/]  {title(row.planned)}  {escape(shown(row.error, 1000))}")
+            self.say(f"[red]failed[/]  {title(row.planned)}  {escape(quote(row.error, 1000))}")
 
     def retrying(self, row: "Row") -> None:
-        self.say(f"[yellow]failed, is tried again[/]  {title(row.planned)}  {escape(shown(row.error, 1000))}")
+        self.say(f"[yellow]failed, is tried again[/]  {title(row.planned)}  {escape(quote(row.error, 1000))}")
 
     def stopping(self, running: int) -> None:
         self.say(f"stopping: {counted(running, 'run')} will stop after the current round")
@@ -136,7 +136,7 @@ def title(planned: "PlannedRun") -> str:
     """A run by its directory and what distinguishes it."""
     words = [f"{key.rpartition('.')[2]}={plain_text(value)}" for key, value in planned.values.items()]
     name = [planned.name] if planned.name else []
-    return escape(shown(" ".join([planned.folder_name, *name, *words]), 100))
+    return escape(quote(" ".join([planned.folder_name, *name, *words]), 100))
 
 
 def _figures(row: "Row") -> str:

@@ -22,7 +22,6 @@ from torch import Tensor
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
 from wirelessdl.families import UpdateKind
-from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, draw_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, LearnerTrials, refuse_autocast, refuse_mixing
 from wirelessdl.learning.clipping import (
@@ -36,6 +35,7 @@ from wirelessdl.learning.clipping import (
 )
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.exchange import Exchange
 from wirelessdl.learning.gradients import GradientJob, choose
 from wirelessdl.learning.gradients.batched import ClosedForm, UserGradients, unwritten
 from wirelessdl.learning.gradients.threads import Threads
@@ -157,7 +157,7 @@ class LearningEngine:
             replaced = 1.0 if settings.clipping == "batch" else float(self._divisor.max())
             try_declaration(name, update, self.moves, learner.size, batch=replaced)
         # an audit listens in its place
-        self.airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
+        self.exchange = Exchange(self.nodes, learner.size, self.device, self.dtype, self._workers)
         self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
 
     def _running_update(self) -> RunningUpdate | None:
@@ -177,8 +177,8 @@ class LearningEngine:
     def x(self) -> Tensor:
         """The models, `[K, m]`, worked out anew in float64."""
         models = torch.empty(self._mixed.shape, dtype=torch.float64, device=self._home)
-        for first in range(0, self.nodes, self.airing.rows):
-            part = slice(first, first + self.airing.rows)
+        for first in range(0, self.nodes, self.exchange.rows):
+            part = slice(first, first + self.exchange.rows)
             models[part] = self._models(part)
         return models
 
@@ -286,7 +286,7 @@ class LearningEngine:
         mixed, self_interference_power, held_power = self._on_air(given, model)
         radiated = noise = None
         if given.announced:
-            radiated, noise = self.airing.announced_steps(given.announced, given.round, self.draws, mixed)
+            radiated, noise = self.exchange.announced_steps(given.announced, given.round, self.draws, mixed)
         if start is not None and self.gram is not None:  # models stay where they begin
             self.gram.take(given.round, mixed, update.keep)
             mixed.copy_(start)
@@ -518,12 +518,12 @@ class LearningEngine:
         self, given: RoundInput, model: Callable[[slice], Tensor]
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What every node holds after all steps; ||w||^2 / m and that of what was held and sent, where they matter."""
-        power = self.airing.payload(given, self._draws, model, self._spare, self._mixed)
+        power = self.exchange.payload(given, self._draws, model, self._spare, self._mixed)
         if len(given.steps) == 1 and given.steps[0].plain:
             return self._mixed, power, None
         if self._third is None:
             self._third = torch.empty_like(self._mixed)
-        y, self._spare, self._third, passed = self.airing.held_steps(
+        y, self._spare, self._third, passed = self.exchange.held_steps(
             given.steps, given.round, self._draws, self._spare, self._mixed, self._third
         )
         self._mixed = y

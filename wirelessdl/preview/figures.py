@@ -180,8 +180,8 @@ def draw_channel(
         figure, axes = plt.subplots(rows, 2, figsize=(7.16, 2.7 * rows), layout="constrained")
         figure.suptitle(f"{name}: {len(facts.tx)} links over {len(found.time_s)} frames", fontsize=9, x=0.01, ha="left")
         _map(figure, axes[0, 0], found)
-        if found.carry is not None and found.carry.stars:
-            _stars(axes[0, 0], found, found.carry.stars)
+        if found.carry is not None and found.carry.hub_members:
+            _draw_hubs(axes[0, 0], found, found.carry.hub_members)
         _over_time(axes[0, 1], found, chosen)
         _distribution(axes[1, 0], probe)
         _correlation(axes[1, 1], probe)
@@ -196,9 +196,9 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
     links, gain_db = found.links, to_db(found.frames[0].mean_gain ** 2)
     position = links.geometry.position_m[:, :2]
     order = np.argsort(gain_db)  # the strongest on top
-    if found.carry is not None and found.carry.stars:  # only links that are used
+    if found.carry is not None and found.carry.hub_members:  # only links that are used
         used = np.zeros((links.nodes, links.nodes), dtype=bool)
-        for hub, members in found.carry.stars:
+        for hub, members in found.carry.hub_members:
             used[hub, members] = used[members, hub] = True
         order = order[used[links.rx, links.tx][order]]
     lines = np.stack([position[links.tx], position[links.rx]], axis=1)[order]
@@ -222,9 +222,9 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
     figure.colorbar(drawn, ax=axis, label="gain in dB")
 
 
-def _stars(axis: Any, found: ChannelPreview, stars: tuple[tuple[int, IntArray], ...]) -> None:
+def _draw_hubs(axis: Any, found: ChannelPreview, hub_members: tuple[tuple[int, IntArray], ...]) -> None:
     """A ring around every hub; lines to its members are those of the map."""
-    place = found.links.geometry.position_m[[hub for hub, _ in stars], :2]
+    place = found.links.geometry.position_m[[hub for hub, _ in hub_members], :2]
     axis.plot(*place.T, "o", markersize=8, markerfacecolor="none", markeredgecolor=ORANGE, zorder=4, label="hubs")
     axis.legend(loc="lower right", fontsize=6, frameon=True)
     axis.set_title("Hubs and members by mean gains, first frame")

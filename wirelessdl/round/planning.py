@@ -9,7 +9,7 @@ import numpy as np
 from wirelessdl.access import MeanErrors
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import POSITIVE, SHARES, checked_array, guard_of, of_node
-from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
+from wirelessdl.errors import ContractError, InfeasiblePowerError, quote
 from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
 from wirelessdl.mechanism import Mechanism, Protection
@@ -288,7 +288,7 @@ def _sound(plan: PowerPlan, nodes: int, name: str) -> PowerPlan:
     alpha = checked_array(name, plan.alpha, shape, "one share per node", SHARES, field="alpha", place=of_node)
     power_w = checked_array(name, plan.power_w, shape, "one power per node", POSITIVE, field="power_w", place=of_node)
     if not 0 < plan.theta < np.inf:
-        raise ContractError(f"{name} returned theta {shown(plan.theta, 60)}, expected a finite number > 0")
+        raise ContractError(f"{name} returned theta {quote(plan.theta, 60)}, expected a finite number > 0")
     return replace(plan, alpha=alpha, power_w=power_w, own_share=None, coalition_share=None, fixed=None)
 
 

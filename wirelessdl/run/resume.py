@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.errors import ContractError, TraceError, shown
+from wirelessdl.errors import ContractError, TraceError, quote
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import UserPart, unnumbered
 from wirelessdl.scenario.overrides import Overrides
@@ -61,7 +61,7 @@ def resumption(
 
     run = open_run(path)
     for problem in document_problems(run):
-        raise TraceError(f"{shown(run.path)}: {problem}{_NOT_FROM_IT}")
+        raise TraceError(f"{quote(run.path)}: {problem}{_NOT_FROM_IT}")
     home = Path(run.provenance.get("folder", "") or run.path)
     origin = f"{run.path}/scenario.toml"
     stored = parse_scenario(run.scenario, origin=origin, folder=str(home), objects=objects)
@@ -74,7 +74,7 @@ def resumption(
     least = max(stored.scenario.rounds, done)
     if wanted.scenario.rounds < least:
         raise TraceError(
-            f"{shown(run.path)}: rounds is {wanted.scenario.rounds}; must be at least {least}, as many as the run was "
+            f"{quote(run.path)}: rounds is {wanted.scenario.rounds}; must be at least {least}, as many as the run was "
             "started with: its privacy total counts them all, even where it stops early; leave --rounds out to go on"
         )
     return Resumption(run, stored, wanted, home, done)
@@ -87,7 +87,7 @@ def require_writable(folder: Path) -> None:
         mode = os.W_OK | os.R_OK | (os.X_OK if path in places else 0)
         if path.exists() and not os.access(path, mode):
             raise TraceError(
-                f"{shown(path)}: cannot be written: permission denied; it belongs to another user, or its mode forbids "
+                f"{quote(path)}: cannot be written: permission denied; it belongs to another user, or its mode forbids "
                 "it: the run goes on where its owner resumes it, or in a copy of your own"
             )
 
@@ -104,7 +104,7 @@ def sound_checkpoint(
         problem = problem or found
     if problem:
         raise TraceError(
-            f"{shown(folder)}: no checkpoint fits its scenario: {problem}; remove the folder checkpoint to start the "
+            f"{quote(folder)}: no checkpoint fits its scenario: {problem}; remove the folder checkpoint to start the "
             "run over from round 1"
         )
     return None
@@ -163,11 +163,11 @@ def _require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> N
     require_sound(run, TABLES, _NOT_FROM_IT)
     for name in ("samples", "sampling_rate", "sensitivity", "epoch_rounds"):
         if not np.allclose(run.clients[name].to_numpy(), np.asarray(clients[name]), rtol=1e-9):
-            raise TraceError(f"{shown(run.path)}/clients: {name} is not what data and partition give; it was changed")
+            raise TraceError(f"{quote(run.path)}/clients: {name} is not what data and partition give; it was changed")
     split = data_split(run)
     of_checkpoint = (f"the checkpoint of round {kept.round} {line}" for line in checkpoint_problems(kept, run, split))
     for problem in chain(share_problems(run, split), of_checkpoint):
-        raise TraceError(f"{shown(run.path)}: {problem}; tables or checkpoint were changed: start the run anew")
+        raise TraceError(f"{quote(run.path)}: {problem}; tables or checkpoint were changed: start the run anew")
 
 
 def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -180,8 +180,8 @@ def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str
         return
     key = next(key for key in sorted({*stated, *true}) if stated.get(key) != true.get(key))
     raise TraceError(
-        f"{shown(folder)}: provenance.json says that {shown(key, 60)} was {shown(_format_value(stated.get(key)))}, the "
-        f"checkpoint {shown(_format_value(true.get(key)))}; it was edited: restore it"
+        f"{quote(folder)}: provenance.json says that {quote(key, 60)} was {quote(_format_value(stated.get(key)))}, the "
+        f"checkpoint {quote(_format_value(true.get(key)))}; it was edited: restore it"
     )
 
 
@@ -206,7 +206,7 @@ def complete_finished(run: Run) -> None:
     """
     changed = changed_documents(run.path)
     if changed and not (len(changed) == 1 and _is_last_provenance(run)):
-        raise TraceError(f"{shown(run.path)}: {changed[0]}; restore it, or start a new run")
+        raise TraceError(f"{quote(run.path)}: {changed[0]}; restore it, or start a new run")
     said = run.provenance.get("state") == "done"
     if not changed and said and not (os.access(run.path, os.W_OK) and Checksums(run.path).is_left_open()):
         return

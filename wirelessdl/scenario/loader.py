@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from wirelessdl.errors import ScenarioError, nearest, require_name, shown
+from wirelessdl.errors import ScenarioError, nearest, quote, require_name
 from wirelessdl.scenario.objects import UserPart, part_overrides
 from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, baseline_overrides, has_long_number
 from wirelessdl.scenario.part import Catalog, Part, stored_copies
@@ -58,7 +58,7 @@ def load_scenario(path: str | Path, *, overrides: Overrides = (), baseline: str 
     if baseline is not None:
         plain, folder = deepcopy(table), str(file.parent)
         overrides_of = baseline_overrides(baseline, lambda: parse_scenario(plain, origin=str(path), folder=folder))
-        origin = f"{origin} with baseline {shown(baseline, 40)}"
+        origin = f"{origin} with baseline {quote(baseline, 40)}"
         _rename(table, baseline)
         apply_overrides(table, overrides_of, objects)
     apply_overrides(table, overrides, objects)
@@ -87,7 +87,7 @@ def parse_scenario(
     try:
         scenario = Scenario.model_validate(table)
     except ValidationError as error:
-        raise ScenarioError(f"{origin}: {shown(_first_finding(error, table), 4000)}") from None
+        raise ScenarioError(f"{origin}: {quote(_first_finding(error, table), 4000)}") from None
     scenario._origin = origin
     scenario._folder = folder
     scenario._objects = dict(objects or {})
@@ -119,9 +119,9 @@ def _locate(path: str | Path) -> Path:
     if str(path) in bundled:
         return bundled[str(path)]
     if file.is_dir():
-        raise ScenarioError(f"{shown(path)}: is a folder; name a scenario file in it")
+        raise ScenarioError(f"{quote(path)}: is a folder; name a scenario file in it")
     raise ScenarioError(
-        f"{shown(path)}: no such file, and no bundled scenario of that name{nearest(file.stem, bundled)}"
+        f"{quote(path)}: no such file, and no bundled scenario of that name{nearest(file.stem, bundled)}"
     )
 
 
@@ -130,21 +130,21 @@ def read_table(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > _MAX_BYTES:
             raise ScenarioError(
-                f"{shown(file)}: has {file.stat().st_size:,} bytes; a scenario has at most {_MAX_BYTES:,}"
+                f"{quote(file)}: has {file.stat().st_size:,} bytes; a scenario has at most {_MAX_BYTES:,}"
             )
         table = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors put a mark in front
-        require_flat(table, shown(file))
+        require_flat(table, quote(file))
         if has_long_number(table):
-            raise ScenarioError(f"{shown(file)}: {LONG_NUMBER}")
+            raise ScenarioError(f"{quote(file)}: {LONG_NUMBER}")
         return table
     except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{shown(file)}: not TOML: {shown(error)}") from None
+        raise ScenarioError(f"{quote(file)}: not TOML: {quote(error)}") from None
     except RecursionError:
-        raise ScenarioError(f"{shown(file)}: tables are nested too deeply; a scenario has sections and keys") from None
+        raise ScenarioError(f"{quote(file)}: tables are nested too deeply; a scenario has sections and keys") from None
     except UnicodeDecodeError:
         raise ScenarioError(f"{file}: not a text file in UTF-8") from None
     except ValueError:  # Python reads no number of more digits
-        raise ScenarioError(f"{shown(file)}: {LONG_NUMBER}") from None
+        raise ScenarioError(f"{quote(file)}: {LONG_NUMBER}") from None
     except OSError as error:
         raise ScenarioError(f"{file}: cannot be read: {error.strerror}") from None
 
@@ -216,4 +216,4 @@ def _look_up(table: Any, location: Iterable[str]) -> Any:
 
 def _format_value(value: Any) -> str:
     text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
-    return shown(text)
+    return quote(text)

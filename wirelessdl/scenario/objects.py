@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.errors import ScenarioError, nearest, shown
+from wirelessdl.errors import ScenarioError, nearest, quote
 
 # how a part is called where Python hands it in, and its key in a scenario
 PART_KEYS = {
@@ -108,7 +108,7 @@ class UserPart:
         try:
             return copy.deepcopy(self.instance), ""
         except Exception as error:  # a lock, an open file: whatever an attribute may raise
-            return self.instance, f"{type(error).__name__}: {shown(error, 80)}"
+            return self.instance, f"{type(error).__name__}: {quote(error, 80)}"
 
 
 def keyword_of(where: str) -> str:
@@ -139,7 +139,7 @@ def part_overrides(parts: Mapping[str, Any]) -> dict[str, Any]:
         if word not in PART_KEYS:
             keys = '; values of keys go into overrides={"scenario.rounds": 100}'
             hint = nearest(word, PART_KEYS)
-            raise ScenarioError(f"a scenario has no part {shown(word)}{hint if 'did you' in hint else keys}")
+            raise ScenarioError(f"a scenario has no part {quote(word)}{hint if 'did you' in hint else keys}")
     found = {PART_KEYS[word]: value for word, value in parts.items() if value is not None}
     if _LIST in found and not isinstance(found[_LIST], list | tuple):
         found[_LIST] = [found[_LIST]]
@@ -205,11 +205,11 @@ def _given(where: str, value: Any) -> UserPart:
         what = getattr(value, "__name__", type(value).__name__)
         kind = "function" if inspect.isroutine(value) or not inspect.isclass(target) else type(value).__name__
         raise ScenarioError(
-            f"{where} is the {kind} {shown(what, 60)}; must be an object with the part's method, its class, a "
+            f"{where} is the {kind} {quote(what, 60)}; must be an object with the part's method, its class, a "
             "functools.partial of the class, or the name of a model"
         )
     if not target.__name__.isidentifier():
-        raise ScenarioError(f"{where} is of the class {shown(target.__name__, 60)}; a class needs a name")
+        raise ScenarioError(f"{where} is of the class {quote(target.__name__, 60)}; a class needs a name")
     instance = None if isinstance(value, functools.partial) or inspect.isclass(value) else value
     try:
         parameters, unknown = ({}, "") if inspect.isclass(value) else _arguments(value, target)
@@ -227,7 +227,7 @@ def _given(where: str, value: Any) -> UserPart:
     if why or unknown:
         name = f"{title}-{_digest(f'{target.__module__}.{target.__qualname__}')}{_OBJECT}:{title}"
         made_by = value if unknown and instance is None else target
-        return UserPart(name, made_by, instance, parameters, source, shown(unknown or why, 200), not unknown)
+        return UserPart(name, made_by, instance, parameters, source, quote(unknown or why, 200), not unknown)
     stem = Path(inspect.getfile(target)).stem
     return UserPart(f"{stem}@{_digest(source or '')}.py:{title}", target, instance, parameters, source)
 

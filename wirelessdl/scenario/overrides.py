@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from wirelessdl.errors import ScenarioError, nearest, shown
+from wirelessdl.errors import ScenarioError, nearest, quote
 from wirelessdl.scenario.objects import UserPart, plain_value
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
@@ -41,12 +41,12 @@ def apply_overrides(table: dict[str, Any], overrides: Overrides, objects: dict[s
     """Set keys: texts as `--set` takes them, or values by key. objects: where those among the values are kept."""
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
-            _set(table, str(key).split("."), plain_value(str(key), value, objects), f"overrides: {shown(key)}")
+            _set(table, str(key).split("."), plain_value(str(key), value, objects), f"overrides: {quote(key)}")
         return
     listed = list(overrides) if isinstance(overrides, Iterable) and not isinstance(overrides, str) else [None]
     if not all(isinstance(override, str) for override in listed):
         raise ScenarioError(
-            f"overrides is {shown(repr(overrides), 60)}; must be values by key, "
+            f"overrides is {quote(repr(overrides), 60)}; must be values by key, "
             '{"scenario.rounds": 100}, or a list of texts'
         )
     for override in listed:
@@ -65,7 +65,7 @@ def has_long_number(value: Any) -> bool:
 def apply_override(table: dict[str, Any], override: str) -> None:
     """Set one dotted key. List entries are numbers; naming another kind drops the old one's parameters."""
     key, equals, text = override.partition("=")
-    said = f"--set {shown(override)}"
+    said = f"--set {quote(override)}"
     if not equals:
         raise ScenarioError(f'{said}: must be section.key=value, as in "scenario.rounds=100"')
     _set(table, key.strip().split("."), parse_value(text.strip()), said)
@@ -102,13 +102,13 @@ def _enter(place: Any, step: str, said: str, above: list[str]) -> Any:
     if isinstance(child, str):
         child = place[index] = {"model" if isinstance(place, list) else "kind": child}
     if not isinstance(child, dict | list):
-        raise ScenarioError(f"{said}: {shown(step)} is a value, not a section")
+        raise ScenarioError(f"{said}: {quote(step)} is a value, not a section")
     return child
 
 
 def _index(place: list[Any], step: str, said: str) -> int:
     if not (step.isascii() and step.isdigit()) or len(step) > 9 or int(step) >= len(place):
-        raise ScenarioError(f"{said}: {shown(step)} is no entry of a list of {len(place)}; count from 0")
+        raise ScenarioError(f"{said}: {quote(step)} is no entry of a list of {len(place)}; count from 0")
     return int(step)
 
 
@@ -295,5 +295,5 @@ BASELINES: dict[str, Baseline] = {
 def baseline_overrides(name: str, scenario: Callable[[], Scenario]) -> tuple[str, ...]:
     """The overrides that a name stands for. scenario: what they are made for, if they depend on it."""
     if name not in BASELINES:
-        raise ScenarioError(f"no baseline {shown(name)}{nearest(name, BASELINES)}")
+        raise ScenarioError(f"no baseline {quote(name)}{nearest(name, BASELINES)}")
     return BASELINES[name].of(scenario)

@@ -39,7 +39,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 
 from wirelessdl.contract import RAISED, Guard, format_error
-from wirelessdl.errors import ScenarioError, nearest, require_name, shown
+from wirelessdl.errors import ScenarioError, nearest, quote, require_name
 from wirelessdl.scenario.objects import UserPart, is_lost_object, keyword_of, unnumbered
 from wirelessdl.scenario.section import explain
 
@@ -203,7 +203,7 @@ class Catalog:
                 tomli_w.dumps({name: value}).encode()
             except (TypeError, ValueError, AttributeError, RecursionError):
                 raise ScenarioError(
-                    f"{self.origin}: {where}.{name} is {shown(repr(value), 60)}; a scenario cannot spell it out: "
+                    f"{self.origin}: {where}.{name} is {quote(repr(value), 60)}; a scenario cannot spell it out: "
                     "must be made of numbers, texts, true, false, lists, and tables with texts as keys"
                 ) from None
         return built, type(part)(**{part.key: part.name, **kept})
@@ -231,7 +231,7 @@ class Catalog:
             return
         key = next(key for key in part.parameters if handed.parameters.get(key) != part.parameters[key])
         raise ScenarioError(
-            f"{self.origin}: {where}.{key} is {shown(part.parameters[key], 40)}; {handed.class_name} was given as an "
+            f"{self.origin}: {where}.{key} is {quote(part.parameters[key], 40)}; {handed.class_name} was given as an "
             f"object that cannot be made anew ({handed.why}): give functools.partial({handed.class_name}, ...)"
         )
 

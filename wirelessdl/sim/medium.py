@@ -14,7 +14,7 @@ import simpy
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import guard_of
-from wirelessdl.errors import ContractError, shown
+from wirelessdl.errors import ContractError, quote
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
 from wirelessdl.radio.frame import AirTime, Frame
 from wirelessdl.radio.participation import Participation, Transmissions
@@ -211,7 +211,7 @@ class Medium:
                     return
             if not isinstance(event, simpy.Event) or event.env is not self.env:
                 raise ContractError(
-                    f"{self._policy_guard.name} yields {shown(repr(event), 60)}, expected an event of gate.env, such "
+                    f"{self._policy_guard.name} yields {quote(repr(event), 60)}, expected an event of gate.env, such "
                     "as gate.all_ready() or gate.env.timeout(1000), in ns"
                 )
             failed = None

@@ -17,7 +17,7 @@ import simpy
 
 from wirelessdl.arrays import BoolArray
 from wirelessdl.contract import Guard, guarded
-from wirelessdl.errors import ContractError, ScenarioError, shown
+from wirelessdl.errors import ContractError, ScenarioError, quote
 from wirelessdl.memory import fewer_collections
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
 from wirelessdl.radio.frame import Frame
@@ -119,8 +119,8 @@ class EventSimulation:
             sound = math.isfinite(seconds) and seconds >= 0
         except (TypeError, ValueError):  # no numbers
             raise ContractError(
-                f"time.compute gave node {node} {shown(duration_s, 60)} s and faults.stragglers a factor of "
-                f"{shown(factor, 60)} in round {round}, expected numbers"
+                f"time.compute gave node {node} {quote(duration_s, 60)} s and faults.stragglers a factor of "
+                f"{quote(factor, 60)} in round {round}, expected numbers"
             ) from None
         if not sound:
             raise ContractError(
@@ -185,7 +185,7 @@ class EventSimulation:
                 start_s, length_s = (float(part + 0.0) for part in outage)  # float() would take a text
             except (TypeError, ValueError):
                 raise ContractError(
-                    f"faults.crashes: {name}.outages gave node {node} {shown(repr(outage), 60)}, expected a pair of "
+                    f"faults.crashes: {name}.outages gave node {node} {quote(repr(outage), 60)}, expected a pair of "
                     "numbers: when it goes down, s, and for how long, s"
                 ) from None
             if not (now_s - 1e-9 <= start_s < math.inf and length_s >= 0):  # sums of floats miss by less

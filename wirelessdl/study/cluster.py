@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any
 
-from wirelessdl.errors import StudyError, shown
+from wirelessdl.errors import StudyError, quote
 
 _CONNECT_S = 5.0
 _POLL_S = 0.25
@@ -137,7 +137,7 @@ class DaskCluster:
         error = self._answer(future.exception)
         if isinstance(error, KilledWorker):
             return Done(key, error="its worker died, and the next one, too: out of memory, or killed", final=True)
-        return Done(key, error=shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000))
+        return Done(key, error=quote(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000))
 
     def _answer(self, question: Callable[..., Any]) -> Any:
         """An answer from the scheduler, however long it takes while the scheduler is there."""
@@ -153,7 +153,7 @@ class DaskCluster:
 
     def _lost(self) -> SchedulerLost:
         return SchedulerLost(
-            f"{f'the scheduler at {shown(self._address)}' if self._address else 'the cluster'} is gone"
+            f"{f'the scheduler at {quote(self._address)}' if self._address else 'the cluster'} is gone"
         )
 
 
@@ -179,8 +179,8 @@ def _remote(address: str) -> Iterator[Any]:
         client = Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise StudyError(
-            f"--scheduler is {shown(address)}; no scheduler answers there within {_CONNECT_S:g} s "
-            f"({shown(' '.join(str(error).split()) or type(error).__name__, 80)}): start one with `dask scheduler`, "
+            f"--scheduler is {quote(address)}; no scheduler answers there within {_CONNECT_S:g} s "
+            f"({quote(' '.join(str(error).split()) or type(error).__name__, 80)}): start one with `dask scheduler`, "
             "or leave --scheduler out"
         ) from None
     try:
@@ -214,7 +214,7 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
                     client = Client(cluster, set_as_default=False)
             except (RuntimeError, OSError, TimeoutError) as error:
                 raise StudyError(
-                    f"workers cannot be started: {shown(' '.join(str(error).split()), 120)}; in a script, call sweep "
+                    f"workers cannot be started: {quote(' '.join(str(error).split()), 120)}; in a script, call sweep "
                     'under `if __name__ == "__main__":`'
                 ) from None
             try:

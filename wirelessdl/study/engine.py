@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wirelessdl.errors import StudyError, shown
+from wirelessdl.errors import StudyError, quote
 from wirelessdl.study.cluster import DaskCluster, Done
 from wirelessdl.study.folder import first_difference, make_folder, remove_left, require_free, write_plan
 from wirelessdl.study.plan import Cell, Plan
@@ -210,7 +210,7 @@ def resume_study(
     for name in sorted(files):
         if kept.get(name) != files[name]:
             raise StudyError(
-                f"{shown(folder)}: cannot go on: {shown(name)} was changed since; restore it, or start a new study"
+                f"{quote(folder)}: cannot go on: {quote(name)} was changed since; restore it, or start a new study"
             )
     with RunLock(folder):
         return _run(folder, plan, cluster, listener, should_stop, force=force)

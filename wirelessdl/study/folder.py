@@ -13,7 +13,7 @@ from typing import Any
 
 import tomli_w
 
-from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, shown
+from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, quote
 from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
 from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.part import MODELS, Catalog, Model, UserFile
@@ -59,17 +59,17 @@ def require_free(folder: Path, plan: Plan) -> None:
     """
     require_outside(folder)
     if (folder / MANIFEST).is_file():
-        name = shown(read_manifest(folder).get("name"), 60)
+        name = quote(read_manifest(folder).get("name"), 60)
         raise StudyError(
-            f"--out is {shown(folder)}; the study {name} is there already: go on with it by --resume {shown(folder)}, "
+            f"--out is {quote(folder)}; the study {name} is there already: go on with it by --resume {quote(folder)}, "
             "or choose another folder"
         )
     try:
         if folder.exists() and (not folder.is_dir() or not all(_is_left(path, plan) for path in folder.iterdir())):
             what = "is not empty" if folder.is_dir() else "is a file"
-            raise StudyError(f"--out is {shown(folder)}; {what}, and no study: choose another folder")
+            raise StudyError(f"--out is {quote(folder)}; {what}, and no study: choose another folder")
     except OSError as error:
-        raise StudyError(f"--out is {shown(folder)}; cannot be read: {error.strerror}") from None
+        raise StudyError(f"--out is {quote(folder)}; cannot be read: {error.strerror}") from None
 
 
 def _is_left(path: Path, plan: Plan) -> bool:
@@ -100,7 +100,7 @@ def make_folder(folder: Path, within: str = "") -> None:
     try:
         (folder / within).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StudyError(f"--out is {shown(folder)}; cannot be made: {error.strerror}: choose another folder") from None
+        raise StudyError(f"--out is {quote(folder)}; cannot be made: {error.strerror}: choose another folder") from None
 
 
 def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
@@ -146,7 +146,7 @@ def _keep_objects(folder: Path, objects: Mapping[str, UserPart]) -> dict[str, An
 
 def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, UserPart]:
     """Parts whose classes a study's copies of files define; raises where one of them was changed."""
-    found, catalog = {}, Catalog(shown(folder), ())
+    found, catalog = {}, Catalog(quote(folder), ())
     try:
         for name, said in words.items():
             if said["why"] or not re.fullmatch("[0-9a-f]{64}", str(said["sha256"])):
@@ -155,13 +155,13 @@ def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, UserPart]
             path = folder / MODELS / UserFile(file_name, folder, said["sha256"]).stored_name
             content = read_regular(path)
             if hashlib.sha256(content).hexdigest() != said["sha256"]:
-                raise StudyError(f"{shown(path)}: was changed since the study began; restore it, or start a new study")
+                raise StudyError(f"{quote(path)}: was changed since the study began; restore it, or start a new study")
             catalog.copies = {**catalog.copies, file_name: path}
             found[name] = UserPart(
                 name, catalog.find("objects", Model.model_validate(name), {}), source=content.decode()
             )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StudyError(f"{shown(folder)}: its objects cannot be read: {shown(error, 120)}; restore them") from None
+        raise StudyError(f"{quote(folder)}: its objects cannot be read: {quote(error, 120)}; restore them") from None
     return found
 
 
@@ -171,10 +171,10 @@ def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
     try:
         text = (folder / SCENARIO).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{shown(folder / SCENARIO)}: cannot be read: {shown(error)}") from None
+        raise TraceError(f"{quote(folder / SCENARIO)}: cannot be read: {quote(error)}") from None
     if _digest(text) != manifest.get("scenario_sha256"):
         raise StudyError(
-            f"{shown(folder / SCENARIO)}: was changed since the study began; restore it, or start a new study"
+            f"{quote(folder / SCENARIO)}: was changed since the study began; restore it, or start a new study"
         )
     try:
         home = str(manifest["folder"])
@@ -200,9 +200,9 @@ def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
         )
         names = [run.path for run in plan.planned()]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StudyError(f"{shown(folder / MANIFEST)}: was edited: {shown(repr(error), 80)}; restore it") from None
+        raise StudyError(f"{quote(folder / MANIFEST)}: was edited: {quote(repr(error), 80)}; restore it") from None
     if len(set(names)) < len(names) or any(".." in name or name.count("/") != 1 for name in names):
-        raise StudyError(f"{shown(folder / MANIFEST)}: was edited: its runs share a directory; restore it")
+        raise StudyError(f"{quote(folder / MANIFEST)}: was edited: its runs share a directory; restore it")
     return plan, manifest
 
 
@@ -211,13 +211,13 @@ def refuse_changes(folder: Path, plan: Plan, manifest: Mapping[str, Any], *, for
     changed = _changed_source(plan)
     if changed:
         raise StudyError(
-            f"{shown(folder)}: cannot go on: {shown(plan.source)} was changed since: {changed}; restore it, or start a "
+            f"{quote(folder)}: cannot go on: {quote(plan.source)} was changed since: {changed}; restore it, or start a "
             "new study"
         )
     differs = first_difference(manifest.get("versions", {}), versions())
     if differs and not force:
         raise StudyError(
-            f"{shown(folder)}: cannot go on as it was: {differs}; --force goes on, but not to bit-identical tables"
+            f"{quote(folder)}: cannot go on as it was: {differs}; --force goes on, but not to bit-identical tables"
         )
 
 
@@ -227,7 +227,7 @@ def _changed_source(plan: Plan) -> str:
     try:
         found = load_scenario(file if file.is_file() else plan.source, overrides=plan.overrides)
     except WirelessdlError as error:
-        return shown(error) if isinstance(error, ScenarioError) and file.is_file() else ""
+        return quote(error) if isinstance(error, ScenarioError) and file.is_file() else ""
     return first_difference(plan.base.to_table(), found.to_table())
 
 
@@ -236,7 +236,7 @@ def first_difference(before: Mapping[str, Any], today: Mapping[str, Any], words:
     one, other = (dict(leaves(plain(table))) for table in (before, today))
     for key in sorted({*one, *other}):
         if one.get(key) != other.get(key):
-            return words.format(key, shown(one.get(key), 40), shown(other.get(key), 40))
+            return words.format(key, quote(one.get(key), 40), quote(other.get(key), 40))
     return ""
 
 

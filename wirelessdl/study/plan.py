@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
+from wirelessdl.errors import ScenarioError, StudyError, nearest, quote
 from wirelessdl.families import modules
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.scenario.objects import UserPart
@@ -53,7 +53,7 @@ class Cell:
         """For messages and tables: `c003 (paper, privacy.epsilon_max=0.5)`."""
         words = [f"baseline {self.baseline}"] if self.baseline else [self.name] if self.name else []
         words += [f"{key}={plain_text(value)}" for key, value in self.values.items()]
-        return f"{self.cell} ({shown(', '.join(words), 200)})" if words else self.cell
+        return f"{self.cell} ({quote(', '.join(words), 200)})" if words else self.cell
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _pickled(given: UserPart) -> bytes:
         return pickled
     except Exception as error:  # whatever an attribute may raise
         raise StudyError(
-            f"{given.class_name} cannot be sent to worker processes: {type(error).__name__}: {shown(error, 120)}; give "
+            f"{given.class_name} cannot be sent to worker processes: {type(error).__name__}: {quote(error, 120)}; give "
             f"functools.partial({given.class_name}, ...) instead of an object, and let it open what it needs when used"
         ) from None
     finally:
@@ -158,7 +158,7 @@ def _numbers(name: str, asked: int | Sequence[int], first: int) -> tuple[int, ..
     count, numbers = (asked, range(first, first + asked)) if isinstance(asked, int) else (len(asked), asked)
     rule = f"from 1 to {MAX_RUNS:,} different numbers below 2^63"  # whole numbers of its index
     if not 1 <= count <= MAX_RUNS or max(numbers) >= 2**63 or len(set(numbers)) < count:
-        raise StudyError(f"{name} is {shown(asked, 60)}; must be {rule}: every run is made once")
+        raise StudyError(f"{name} is {quote(asked, 60)}; must be {rule}: every run is made once")
     return tuple(numbers)
 
 
@@ -222,7 +222,7 @@ def _varied(study: StudyTable) -> list[str]:
         if key == "scenario.name":
             raise StudyError("scenario.name cannot be varied: it decides nothing; give cells a name instead")
         if single.count(key) > 1:
-            raise StudyError(f"{shown(key)} is varied in two places of the study; keep one")
+            raise StudyError(f"{quote(key)} is varied in two places of the study; keep one")
     if len({cell.name for cell in study.cells}) < len(study.cells):
         raise StudyError("two cells of the study have the same name; names tell them apart")
     return single
@@ -230,18 +230,18 @@ def _varied(study: StudyTable) -> list[str]:
 
 def _distinct(key: str, values: Sequence[Any]) -> Sequence[Any]:
     if not values:
-        raise StudyError(f"{shown(key)} has no values; the grid would be empty: write {shown(key)}=value,value")
+        raise StudyError(f"{quote(key)} has no values; the grid would be empty: write {quote(key)}=value,value")
     texts = [toml_text(value) for value in values]
     for text in texts:
         if texts.count(text) > 1:
-            raise StudyError(f"{shown(key)} has the value {shown(text, 60)} twice; every cell is run once")
+            raise StudyError(f"{quote(key)} has the value {quote(text, 60)} twice; every cell is run once")
     return values
 
 
 def _equally_long(zipped: Mapping[str, Sequence[Any]]) -> list[Sequence[Any]]:
     lengths = {key: len(values) for key, values in zipped.items()}
     if len(set(lengths.values())) > 1 or not next(iter(lengths.values())):
-        said = ", ".join(f"{shown(key)} has {length}" for key, length in lengths.items())
+        said = ", ".join(f"{quote(key)} has {length}" for key, length in lengths.items())
         raise StudyError(f"study.zip needs lists of equal length, one value or more: {said}")
     return list(zipped.values())
 
@@ -268,7 +268,7 @@ def _baseline_cells(cells: Sequence[Cell], names: Sequence[str], base: Scenario)
     found: list[Cell] = []
     for name in names:
         if name not in BASELINES:
-            raise StudyError(f'baseline is "{shown(name)}"; there is none of that name{nearest(name, BASELINES)}')
+            raise StudyError(f'baseline is "{quote(name)}"; there is none of that name{nearest(name, BASELINES)}')
         seen = set()
         for cell in cells:
             overrides = BASELINES[name].of(partial(cell_scenario, base, cell))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
+from wirelessdl.errors import ScenarioError, StudyError, nearest, quote
 from wirelessdl.scenario.loader import share_folder
 from wirelessdl.scenario.overrides import parse_value
 from wirelessdl.study.engine import Listener, Result, never
@@ -70,13 +70,13 @@ def reproductions(
     file = find_study(name)
     if file is None:
         hint = nearest(name, bundled_studies()) if not Path(name).is_file() else "; it has no table [study]"
-        raise StudyError(f"{shown(name)}: no figure or study file of this name{hint}")
+        raise StudyError(f"{quote(name)}: no figure or study file of this name{hint}")
     spec = read_study(file)
     table, title = spec.table, spec.table.name
     known = table.protocols or {"": VariantTable()}
     chosen = [one for one in known if protocol in ("both", one) or not one]
     if not chosen:
-        raise StudyError(f"--protocol is {shown(protocol)}; {shown(title)} has {', '.join(map(shown, known))}")
+        raise StudyError(f"--protocol is {quote(protocol)}; {quote(title)} has {', '.join(map(quote, known))}")
     _require_figures(file, table)
     change = _scale(table.scales, scale, title)
     found = []
@@ -88,7 +88,7 @@ def reproductions(
         try:
             plan = replace(make_plan(whole, device=device), threads=THREADS)
         except ScenarioError as error:  # a key of the file, more often than one of the scenario
-            raise StudyError(f"{shown(file)}: {error}") from None
+            raise StudyError(f"{quote(file)}: {error}") from None
         found.append(Reproduction(plan.name, plan, figures, _references(table, plan)))
     return found
 
@@ -100,13 +100,13 @@ def _require_figures(file: Path, table: StudyTable) -> None:
         for one in figure.protocols or ():
             if one not in table.protocols:
                 raise StudyError(
-                    f"{shown(file)}: figure {shown(figure.name)} names the protocol {shown(one)}, none of the study"
+                    f"{quote(file)}: figure {quote(figure.name)} names the protocol {quote(one)}, none of the study"
                     f"{nearest(one, table.protocols)}"
                 )
     for name in names:
         if name in _TABLES or names.count(name) > 1:
             what = "a table of every study" if name in _TABLES else "another figure of it"
-            raise StudyError(f"{shown(file)}: study.figures names {shown(name)}, the name of {what}; choose another")
+            raise StudyError(f"{quote(file)}: study.figures names {quote(name)}, the name of {what}; choose another")
 
 
 def _references(table: StudyTable, plan: Plan) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def _scale(scales: Mapping[Any, VariantTable], scale: str, title: str) -> Varian
     if scale in scales:
         return scales[scale]
     if scale == "paper":
-        raise StudyError(f"--scale is paper; {shown(title)} has no table [study.scales.paper]: use cpu, or add it")
+        raise StudyError(f"--scale is paper; {quote(title)} has no table [study.scales.paper]: use cpu, or add it")
     return SMOKE if scale == "smoke" else VariantTable()
 
 
@@ -135,11 +135,11 @@ def _changed(spec: StudySpec, change: VariantTable, title: str) -> StudySpec:
     table = spec.table
     for key in change.grid:
         if key not in table.grid:
-            raise StudyError(f"{shown(title)}: {shown(key)} is no key of its grid; other values need one")
+            raise StudyError(f"{quote(title)}: {quote(key)} is no key of its grid; other values need one")
     names = [cell.name for cell in table.cells]
     for name in change.only or ():
         if name not in names:
-            raise StudyError(f"{shown(title)}: only names {shown(name)}, no cell of it{nearest(name, names)}")
+            raise StudyError(f"{quote(title)}: only names {quote(name)}, no cell of it{nearest(name, names)}")
     changes = {
         "grid": {key: change.grid.get(key, values) for key, values in table.grid.items()},
         "cells": [cell for cell in table.cells if change.only is None or cell.name in change.only],
@@ -163,9 +163,9 @@ def require_same(folder: Path, plan: Plan) -> None:
     there, _ = read_plan(folder)
     for what in ("cells", "seeds", "runs", "threads"):
         if _comparable(there, what) != _comparable(plan, what):
-            raise StudyError(f"{shown(folder)}: holds a study with other {what}; choose another --out")
+            raise StudyError(f"{quote(folder)}: holds a study with other {what}; choose another --out")
     if there.base.to_table() != plan.base.to_table():
-        raise StudyError(f"{shown(folder)}: holds a study of another scenario; choose another --out")
+        raise StudyError(f"{quote(folder)}: holds a study of another scenario; choose another --out")
 
 
 def _comparable(plan: Plan, what: str) -> Any:

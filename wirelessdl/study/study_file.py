@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, FiniteFloat, ValidationError, field_validator, model_validator
 
-from wirelessdl.errors import StudyError, nearest, require_name, shown
+from wirelessdl.errors import StudyError, nearest, quote, require_name
 from wirelessdl.scenario.loader import bundled_scenarios, read_table, share_folder
 from wirelessdl.scenario.overrides import parse_value
 from wirelessdl.scenario.schema import Scenario
@@ -181,7 +181,7 @@ class StudyTable(Section):
             if name == "both":
                 raise ValueError('names "both"; --protocol both means all of them: choose another name')
             if not re.fullmatch(_SHORT_NAME, name):
-                raise ValueError(f"names {shown(name)!r}; a name {_SHORT_NAME_RULE['rule']}")
+                raise ValueError(f"names {quote(name)!r}; a name {_SHORT_NAME_RULE['rule']}")
         return protocols
 
 
@@ -223,16 +223,16 @@ def read_study_table(file: Path) -> StudyTable:
     for key in table:
         if key != "study":
             raise StudyError(
-                f"{shown(file)}: unknown section [{shown(key)}]; a study file has one table, [study], which names a "
+                f"{quote(file)}: unknown section [{quote(key)}]; a study file has one table, [study], which names a "
                 "scenario"
             )
     content = table["study"]
     if not isinstance(content, dict):
-        raise StudyError(f"{shown(file)}: study is {shown(content, 40)}; must be a table")
+        raise StudyError(f"{quote(file)}: study is {quote(content, 40)}; must be a table")
     try:
         return StudyTable.model_validate(content)
     except ValidationError as error:
-        raise StudyError(f"{shown(file)}: {_finding(error)}") from None
+        raise StudyError(f"{quote(file)}: {_finding(error)}") from None
 
 
 def overrides_of(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -247,16 +247,16 @@ def _finding(error: ValidationError) -> str:
     steps = [str(step) for step in finding["loc"] if not re.match(r"constrained-|list\[|\[key\]", str(step))]
     key = ".".join(["study", *steps])
     if finding["type"] == "extra_forbidden":
-        return f"unknown key {shown(key)}{nearest(steps[-1], _home(steps[:-1]).model_fields)}"
+        return f"unknown key {quote(key)}{nearest(steps[-1], _home(steps[:-1]).model_fields)}"
     if finding["type"] == "missing":
-        return f"missing key {shown(key)}; add it"
+        return f"missing key {quote(key)}; add it"
     home, inner = _home(steps[:-1]), len(steps) == 1 or steps[0] in _LISTED
     field = home.model_fields.get(steps[-1]) if steps and inner else None
     extra = field.json_schema_extra if field is not None else None
     text = extra["rule"] if isinstance(extra, dict) and "rule" in extra else rule(finding)
     if finding["type"] == "value_error":
-        return f"{shown(key)} {text}"
-    return f"{shown(key)} is {shown(finding['input'], 60)}; {text}"
+        return f"{quote(key)} {text}"
+    return f"{quote(key)} is {quote(finding['input'], 60)}; {text}"
 
 
 _LISTED: dict[str, type[BaseModel]] = {
@@ -309,12 +309,12 @@ def parse_values(text: str) -> list[Any]:
 
 def _split(text: str) -> list[str]:
     """Cut at commas, but not within brackets or quotes."""
-    parts, closing, quote = [""], [], ""
+    parts, closing, mark = [""], [], ""
     for character in text:
-        if quote:
-            quote = "" if character == quote else quote
+        if mark:
+            mark = "" if character == mark else mark
         elif character in "'\"":
-            quote = character
+            mark = character
         elif character in _PAIRS:
             closing.append(_PAIRS[character])
         elif closing and character == closing[-1]:

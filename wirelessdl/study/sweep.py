@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wirelessdl.errors import StudyError, shown
+from wirelessdl.errors import StudyError, quote
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.scenario.objects import PART_KEYS, UserPart, part_overrides, plain_value
 from wirelessdl.scenario.overrides import Overrides
@@ -69,7 +69,7 @@ def spec_of(
         spec = StudySpec(StudyTable(scenario=str(scenario)))
     for key, values in vary.items():
         if isinstance(values, str) or not isinstance(values, Sequence):
-            raise StudyError(f"vary: {shown(key)} is {shown(values, 40)}; must be a list of values")
+            raise StudyError(f"vary: {quote(key)} is {quote(values, 40)}; must be a list of values")
     table = spec.table
     objects = {} if spec.scenario is None else dict(spec.scenario.objects)
     grid = dict(_varied(vary, objects))
@@ -105,7 +105,7 @@ def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, UserPart]) -> 
 def plan_of(spec: StudySpec, options: Options, out: Path | None = None) -> Plan:
     """The plan, with the threads that the number of runs gives; called after its directory, if nothing else."""
     plan = make_plan(spec, device=options.device)
-    name = plan.name if spec.table.name or out is None else shown(out.resolve().name, 100) or plan.name
+    name = plan.name if spec.table.name or out is None else quote(out.resolve().name, 100) or plan.name
     return replace(plan, threads=options.threads(len(plan)), name=name)
 
 

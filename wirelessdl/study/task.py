@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wirelessdl.contract import formatted
-from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, shown
+from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, quote
 from wirelessdl.memory import give_back
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import UserPart
@@ -126,7 +126,7 @@ def _in_working_folder(job: CellJob) -> Iterator[None]:
             os.chdir(job.cwd)
         except OSError as error:
             raise StudyError(
-                f"{shown(job.cwd)}: cannot be entered on {os.uname().nodename}: {error.strerror}; workers need the "
+                f"{quote(job.cwd)}: cannot be entered on {os.uname().nodename}: {error.strerror}; workers need the "
                 "files of the machine that the study is started from"
             ) from None
         use_threads(job.threads)
@@ -134,7 +134,7 @@ def _in_working_folder(job: CellJob) -> Iterator[None]:
             yield
         except SystemExit as error:
             said = formatted(error)
-            raise StudyError(shown(f"code of the user's ended the program: {said}; leave that out", 1000)) from None
+            raise StudyError(quote(f"code of the user's ended the program: {said}; leave that out", 1000)) from None
         finally:
             with contextlib.suppress(OSError):
                 os.chdir(before)
@@ -184,7 +184,7 @@ def run_or_resume(task: RunTask) -> Outcome:
         with _in_working_folder(task.job):
             if not (study / MANIFEST).is_file():
                 raise StudyError(
-                    f"{shown(study)}: is not there on {os.uname().nodename}; workers need the files of the machine "
+                    f"{quote(study)}: is not there on {os.uname().nodename}; workers need the files of the machine "
                     "that the study is started from"
                 )
             with _locked(study / RUNS, task.name, stop) as held:
@@ -215,7 +215,7 @@ def _finish_run(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
             shutil.rmtree(left, ignore_errors=True)
     run = simulate(scenario, options, out=folder.parent, name=task.name)
     if run.path.name != task.name:
-        raise StudyError(f"{shown(folder)}: is in the way and no run; remove it, and resume the study")
+        raise StudyError(f"{quote(folder)}: is in the way and no run; remove it, and resume the study")
 
 
 @contextlib.contextmanager
@@ -279,11 +279,11 @@ class _ProgressReporter:
 
 
 def _words(error: BaseException) -> str:
-    return shown(" ".join(str(error).split()), 1000)
+    return quote(" ".join(str(error).split()), 1000)
 
 
 def _line(error: BaseException) -> str:
-    return shown(f"{type(error).__name__}: {_words(error)}", 1000)
+    return quote(f"{type(error).__name__}: {_words(error)}", 1000)
 
 
 def _traceback_file(study: Path, name: str, error: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.families import MEMBERS, member, stored_kind
 from wirelessdl.trace.files import is_locked, read_object_if_whole
 from wirelessdl.trace.run import Run, State, check_version, state_of
@@ -139,7 +139,7 @@ def _coalition(privacy: Mapping[str, Any]) -> int | None:
         return None
     most = privacy.get("coalition")
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise TraceError(f"scenario.toml: privacy.coalition is {shown(most, 40)}; must be >= 1: it was edited")
+        raise TraceError(f"scenario.toml: privacy.coalition is {quote(most, 40)}; must be >= 1: it was edited")
     return most
 
 

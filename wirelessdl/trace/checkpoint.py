@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, sha256_of, write_whole
 from wirelessdl.trace.sink import Checksums, read_checksums
 from wirelessdl.trace.soundness import is_count
@@ -88,7 +88,7 @@ def load_checkpoints(run: Path) -> Iterator[Checkpoint]:
             yield checkpoint
     if files and not whole:
         raise TraceError(
-            f"{shown(run / _FOLDER)}: no checkpoint in it is whole; remove the folder to start the run over from "
+            f"{quote(run / _FOLDER)}: no checkpoint in it is whole; remove the folder to start the run over from "
             "round 1"
         )
 
@@ -127,7 +127,7 @@ def _load(path: Path, listed: str | None) -> Checkpoint | None:
         return None
     if schema != VERSION and signed:
         raise TraceError(
-            f"{shown(path)}: checkpoint of schema {schema}, this version reads {VERSION}; start the run anew"
+            f"{quote(path)}: checkpoint of schema {schema}, this version reads {VERSION}; start the run anew"
         )
     if not known or {name: _description(values) for name, values in arrays.items()} != facts["arrays"]:
         return None
@@ -200,7 +200,7 @@ def array_problem(fresh: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArra
     """What is wrong with kept arrays, in words; None where they are as those of a fresh engine."""
     for name in sorted({*fresh, *arrays}):
         if name not in arrays or name not in fresh:
-            return f"{shown(name, 40)} is {'missing' if name in fresh else 'unknown'}"
+            return f"{quote(name, 40)} is {'missing' if name in fresh else 'unknown'}"
         here, kept = fresh[name], arrays[name]
         shape = (*here.shape[:-1], *kept.shape[-1:]) if name in _GROWING else here.shape
         if kept.dtype != here.dtype or kept.shape != shape:

@@ -28,7 +28,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
-from wirelessdl.errors import TraceError, require_name, shown
+from wirelessdl.errors import TraceError, quote, require_name
 
 LOCK = "lock"
 _LOCK_PATIENCE_S = 0.3
@@ -54,7 +54,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             aside.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
-        raise TraceError(f"{shown(path)}: cannot be written: {error.strerror or error}") from error
+        raise TraceError(f"{quote(path)}: cannot be written: {error.strerror or error}") from error
 
 
 def remove_asides(folder: Path, names: str, *, older_s: float = 0.0) -> None:
@@ -110,9 +110,9 @@ def read_object(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError) as error:
-        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+        raise TraceError(f"{quote(path)}: cannot be read: {quote(error)}") from None
     if not isinstance(content, dict):
-        raise TraceError(f"{shown(path)}: holds no JSON object")
+        raise TraceError(f"{quote(path)}: holds no JSON object")
     return content
 
 
@@ -128,9 +128,9 @@ def own_folder(path: Path) -> Path:
     try:
         path.mkdir(exist_ok=True)
         if not stat.S_ISDIR(path.lstat().st_mode):
-            raise TraceError(f"{shown(path)}: is not a folder of this run but a link; nothing is written through it")
+            raise TraceError(f"{quote(path)}: is not a folder of this run but a link; nothing is written through it")
     except OSError as error:
-        raise TraceError(f"{shown(path)}: cannot be written: {error.strerror}") from error
+        raise TraceError(f"{quote(path)}: cannot be written: {error.strerror}") from error
     return path
 
 
@@ -147,12 +147,12 @@ def require_outside(path: Path, *, but: str = "") -> None:
             continue
         if (folder / "study.json").is_file():
             if whole != folder and whole.relative_to(folder).parts[0] in _STUDY_FILES:
-                raise TraceError(f"{shown(path)}: belongs to the study {shown(folder)}; choose another place")
+                raise TraceError(f"{quote(path)}: belongs to the study {quote(folder)}; choose another place")
         elif (folder / "provenance.json").is_file():
             if but and whole == folder / but:
                 return  # whatever the run lies in
-            where = "is a run" if whole == folder else f"lies in the run {shown(folder)}"
-            raise TraceError(f"{shown(path)}: {where}, which holds its own files only; choose another place")
+            where = "is a run" if whole == folder else f"lies in the run {quote(folder)}"
+            raise TraceError(f"{quote(path)}: {where}, which holds its own files only; choose another place")
 
 
 def read_regular(path: Path) -> bytes:
@@ -245,7 +245,7 @@ class RunLock:
                 handle = _open(self._path, os.O_RDONLY | os.O_CREAT)
             except OSError as error:
                 reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
-                raise TraceError(f"{shown(self._path)}: cannot be written: {reason}") from error
+                raise TraceError(f"{quote(self._path)}: cannot be written: {reason}") from error
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._is_this_file(handle):
@@ -255,7 +255,7 @@ class RunLock:
                     owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
                     os.close(handle)
                     raise LockedError(
-                        f"{shown(folder)}: is being written by {shown(owner)}; wait for it, or stop it"
+                        f"{quote(folder)}: is being written by {quote(owner)}; wait for it, or stop it"
                     ) from None
                 time.sleep(0.02)  # somebody may only be looking
             os.close(handle)
@@ -266,7 +266,7 @@ class RunLock:
             os.close(text)
         except OSError as error:
             os.close(handle)
-            raise TraceError(f"{shown(self._path)}: cannot be written: {error.strerror}") from error
+            raise TraceError(f"{quote(self._path)}: cannot be written: {error.strerror}") from error
 
     def _is_this_file(self, handle: int) -> bool:
         """Whether the file locked is still the one in the folder: its last owner removes it."""

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, nearest, require_name, shown
+from wirelessdl.errors import TraceError, nearest, quote, require_name
 from wirelessdl.trace.files import is_locked, read_object, read_object_if_whole, read_regular
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
 from wirelessdl.trace.soundness import Parts, find_parts, read_parts, require_resolved
@@ -58,8 +58,8 @@ def check_version(path: str | Path, provenance: Mapping[str, Any]) -> None:
     written, writer = provenance.get("schema", VERSION), provenance.get("wirelessdl", "unknown")
     if written != VERSION:
         raise TraceError(
-            f"{shown(path)}: its tables are of schema {shown(written, 40)}, this version reads {VERSION}; use the "
-            f"wirelessdl that wrote it ({shown(writer, 40)}), or run the scenario again"
+            f"{quote(path)}: its tables are of schema {quote(written, 40)}, this version reads {VERSION}; use the "
+            f"wirelessdl that wrote it ({quote(writer, 40)}), or run the scenario again"
         )
 
 
@@ -134,7 +134,7 @@ class Run:
         try:
             table = copy.deepcopy(_parsed(read_regular(path)))
         except (OSError, ValueError, RecursionError) as error:
-            raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+            raise TraceError(f"{quote(path)}: cannot be read: {quote(error)}") from None
         require_resolved(table, path)
         return table
 
@@ -151,7 +151,7 @@ class Run:
         if rounds is not None and "round" not in TABLES[_require_table(name)].names:
             raise TraceError(f"the {name} table has no rounds to choose from; leave rounds out")
         if rounds is not None and not _is_range(rounds):
-            raise TraceError(f"rounds is {shown(repr(rounds), 60)}; must be the first and the last, such as (1, 50)")
+            raise TraceError(f"rounds is {quote(repr(rounds), 60)}; must be the first and the last, such as (1, 50)")
         wanted = None if columns is None else list(columns)
         read = wanted if wanted is None or rounds is None or "round" in wanted else ["round", *wanted]
         frame = _to_pandas(self.table(name, read, rounds))
@@ -179,7 +179,7 @@ class Run:
         count = self.scenario["network"]["nodes"]
         links = self.frame("links", ["rx", "tx", column], rounds=(round, round))
         if len(links) and not (links[["rx", "tx"]].min().min() >= 0 and links[["rx", "tx"]].max().max() < count):
-            raise TraceError(f"{shown(self.path)}: links name nodes beyond network.nodes, {count}; a file was edited")
+            raise TraceError(f"{quote(self.path)}: links name nodes beyond network.nodes, {count}; a file was edited")
         dense = np.full((count, count), np.nan)
         dense[links["rx"], links["tx"]] = links[column]
         return dense
@@ -237,7 +237,7 @@ class Run:
             return (0 if name in SNAPSHOTS else self._last_round), []
         done = self.summary.get("rounds", 0)
         if not isinstance(done, int):
-            return 0, [f"{self.path / 'summary.json'}: rounds is {shown(done, 40)}; must be a number"]
+            return 0, [f"{self.path / 'summary.json'}: rounds is {quote(done, 40)}; must be a number"]
         whole = name == "rounds" or name in SNAPSHOTS
         return (done if whole else max(done, find_parts(self.path, "rounds").last_round)), []
 

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import tomli_w
 from numpy.typing import NDArray
 
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.trace.files import (
     StablePath,
     figures_text,
@@ -79,7 +79,7 @@ def create_run_folder(parent: Path, name: str, prepare: Callable[[Path], None]) 
             raise
     except OSError as error:
         raise TraceError(
-            f"--out is {shown(parent)}; cannot be written to: {error.strerror}: choose another folder"
+            f"--out is {quote(parent)}; cannot be written to: {error.strerror}: choose another folder"
         ) from None
 
 
@@ -140,7 +140,7 @@ class Checksums:
             finally:
                 os.close(handle)
         except OSError as error:
-            raise TraceError(f"{shown(self._path)}: cannot be written: {error.strerror}") from error
+            raise TraceError(f"{quote(self._path)}: cannot be written: {error.strerror}") from error
 
 
 def _text(listed: Mapping[str, str]) -> str:
@@ -169,16 +169,16 @@ def read_checksums(folder: Path) -> tuple[dict[str, str], list[str]]:
     try:
         text = read_regular(folder / CHECKSUMS).decode(errors="replace")
     except FileNotFoundError:
-        return {}, [f"{shown(folder / CHECKSUMS)}: is missing"]
+        return {}, [f"{quote(folder / CHECKSUMS)}: is missing"]
     except OSError as error:
-        return {}, [f"{shown(folder / CHECKSUMS)}: cannot be read: {error.strerror}"]
+        return {}, [f"{quote(folder / CHECKSUMS)}: cannot be read: {error.strerror}"]
     listed: dict[str, str] = {}
     problems = []
     *whole, _cut = text.split("\n")
     for number, line in enumerate(whole, start=1):
         found = _LINE.fullmatch(line)
         if found is None or not _is_name(found[2]):
-            problems.append(f"{shown(folder / CHECKSUMS)}: line {number} is damaged")
+            problems.append(f"{quote(folder / CHECKSUMS)}: line {number} is damaged")
         elif found[1] == _GONE:
             listed.pop(found[2], None)
         else:
@@ -218,7 +218,7 @@ class RunWriter:
         try:
             content = file.path.read_bytes() if file.content is None else file.content
         except OSError as error:
-            raise TraceError(f"{shown(file.path)}: cannot be read any more: {error.strerror}") from error
+            raise TraceError(f"{quote(file.path)}: cannot be read any more: {error.strerror}") from error
         from wirelessdl.scenario.part import MODELS
 
         path = own_folder(self.folder / MODELS) / file.stored_name

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wirelessdl.errors import TraceError, is_utf8, shown
+from wirelessdl.errors import TraceError, is_utf8, quote
 from wirelessdl.families import columns
 from wirelessdl.trace.files import open_regular
 from wirelessdl.trace.schema import TABLES, covered_rounds
@@ -126,9 +126,9 @@ def require_resolved(table: dict[str, Any], path: Path) -> None:
         for key, kind in ((key, kind) for kind, keys in _SCENARIO.items() for key in keys if key.startswith(section)):
             value = part.get(key.removeprefix(f"{section}.")) if isinstance(part, dict) else None
             if not _KINDS[kind](value):
-                what = f"is {shown(value, 40)}; must be {kind}"
+                what = f"is {quote(value, 40)}; must be {kind}"
                 what = "is missing; a run's scenario is complete" if value is None else what
-                raise TraceError(f"{shown(path)}: {key} {what}: restore the file, or run the scenario anew")
+                raise TraceError(f"{quote(path)}: {key} {what}: restore the file, or run the scenario anew")
 
 
 def document_problems(run: "Run") -> Iterator[str]:
@@ -136,9 +136,9 @@ def document_problems(run: "Run") -> Iterator[str]:
     table = run.scenario  # raises where keys that readers rely on are missing or out of range
     for name, section in table.items():
         if not isinstance(section, dict):
-            yield f"scenario.toml: {shown(name, 40)} is no section"
+            yield f"scenario.toml: {quote(name, 40)} is no section"
     if not table["scenario"]["name"].isprintable():
-        yield f"scenario.toml: scenario.name is {shown(table['scenario']['name'], 40)}"
+        yield f"scenario.toml: scenario.name is {quote(table['scenario']['name'], 40)}"
     for document, content, rules in (
         ("summary.json", run.summary, _SUMMARY),
         ("provenance.json", run.provenance, _PROVENANCE),
@@ -146,7 +146,7 @@ def document_problems(run: "Run") -> Iterator[str]:
         for kind, names in rules.items():
             for name in names:
                 if name in content and not _KINDS[kind](content[name]):
-                    yield f"{document}: {name} is {shown(content[name], 40)}; must be {kind}"
+                    yield f"{document}: {name} is {quote(content[name], 40)}; must be {kind}"
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def require_sound(
 ) -> "Run":
     """The run, if its documents and these tables are what wirelessdl writes; else raises with the first problem."""
     for problem in problems_of(run, tables):
-        raise TraceError(f"{shown(run.path)}: {problem}{remedy}")
+        raise TraceError(f"{quote(run.path)}: {problem}{remedy}")
     return run
 
 
@@ -246,9 +246,9 @@ def problems_of(run: "Run", tables: Collection[str] = tuple(TABLES)) -> Iterator
         if "links" in tables and not _within(run.table("links", ["round"])["round"], 1, run.covered("links")):
             yield "links: name rounds that its parts do not cover"
     except TraceError as error:
-        yield shown(error, 400)
+        yield quote(error, 400)
     except (pa.ArrowException, ValueError, KeyError, TypeError, OverflowError) as error:
-        yield f"its tables cannot be read: {type(error).__name__}: {shown(error)}"
+        yield f"its tables cannot be read: {type(error).__name__}: {quote(error)}"
 
 
 def _table_problems(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]:

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wirelessdl.errors import TraceError, nearest, require_name, shown
+from wirelessdl.errors import TraceError, nearest, quote, require_name
 from wirelessdl.trace.files import is_locked, open_regular, plain, read_object, read_object_if_whole, write_whole
 from wirelessdl.trace.run import Run, open_run, state_of
 from wirelessdl.trace.sink import changed_documents
@@ -90,11 +90,11 @@ class Study:
         path = self.path / INDEX
         table = _read_index(self.path, self.manifest)
         for problem in _index_problems(table, self.manifest):
-            raise TraceError(f"{shown(path)}: {problem}; it was damaged or edited")
+            raise TraceError(f"{quote(path)}: {problem}; it was damaged or edited")
         try:
             frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
         except (pa.ArrowException, ValueError) as error:
-            raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+            raise TraceError(f"{quote(path)}: cannot be read: {quote(error)}") from None
         for name in frame["path"]:
             inside(self.path, name)
         return with_epsilon(frame)
@@ -115,7 +115,7 @@ class Study:
     def column(self, name: str, known: Sequence[str] | None = None) -> str:
         """A column of the index by its name, or a short one: accuracy is accuracy_mean, nodes network.nodes."""
         columns = [str(column) for column in self.index.columns] if known is None else list(known)
-        return resolved(name, columns, f"{shown(self.path)}: the study has no column")
+        return resolved(name, columns, f"{quote(self.path)}: the study has no column")
 
     def mean(self, by: Sequence[str], of: str = "accuracy_mean") -> "pd.DataFrame":
         """Mean of a column over the finished runs of each group: by..., mean, low, high (95%, Student's t), n.
@@ -129,7 +129,7 @@ class Study:
         if "baseline" not in keys:
             rows = rows[rows["baseline"].isna()]
         if not pd.api.types.is_numeric_dtype(rows[column]):
-            raise TraceError(f"{shown(self.path)}: column {shown(column)} holds texts; name one that holds numbers")
+            raise TraceError(f"{quote(self.path)}: column {quote(column)} holds texts; name one that holds numbers")
         rows = rows.dropna(subset=[column])
         groups: Any = rows.groupby(keys, dropna=False, sort=True) if keys else [((), rows)]
         found = [(*group, *mean_interval(part[column].to_numpy(dtype=float))) for group, part in groups]
@@ -162,18 +162,18 @@ def resolved(name: str, columns: Sequence[str], complaint: str) -> str:
     if len(last) == 1:
         return last[0]
     if last:
-        raise TraceError(f"{complaint} {shown(name)!r}; it may be {' or '.join(map(shown, last))}: write it in full")
-    raise TraceError(f"{complaint} {shown(name)!r}{shown(nearest(name, columns), 2000)}")
+        raise TraceError(f"{complaint} {quote(name)!r}; it may be {' or '.join(map(quote, last))}: write it in full")
+    raise TraceError(f"{complaint} {quote(name)!r}{quote(nearest(name, columns), 2000)}")
 
 
 def inside(study: Path, path: str) -> Path:
     """A path of the index within the study; raises where it leads out of it, also by a link."""
     pure = PurePosixPath(path)
     if not path or "\0" in path or pure.is_absolute() or ".." in pure.parts:
-        raise TraceError(f"{shown(study / INDEX)}: path {shown(path, 80)} leads out of the study; it was edited")
+        raise TraceError(f"{quote(study / INDEX)}: path {quote(path, 80)} leads out of the study; it was edited")
     folder = study / path
     if not folder.resolve().is_relative_to(study.resolve()):
-        raise TraceError(f"{shown(study / INDEX)}: path {shown(path, 80)} is a link out of the study; it was edited")
+        raise TraceError(f"{quote(study / INDEX)}: path {quote(path, 80)} is a link out of the study; it was edited")
     return folder
 
 
@@ -192,17 +192,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not is_study(folder):
         what = f"not a study (no {MANIFEST})" if folder.is_dir() else "no such folder"
-        raise TraceError(f"{shown(folder)}: {what}; name a folder that `wirelessdl sweep` made")
+        raise TraceError(f"{quote(folder)}: {what}; name a folder that `wirelessdl sweep` made")
     if path.stat().st_size > _MAX_MANIFEST_BYTES:
-        raise TraceError(f"{shown(path)}: cannot be read: is larger than {_MAX_MANIFEST_BYTES >> 20} MB")
+        raise TraceError(f"{quote(path)}: cannot be read: is larger than {_MAX_MANIFEST_BYTES >> 20} MB")
     content = read_object(path)
     if content.get("schema") != SCHEMA:
         raise TraceError(
-            f"{shown(path)}: schema is {shown(content.get('schema'), 40)}, this version reads {SCHEMA}; use the "
+            f"{quote(path)}: schema is {quote(content.get('schema'), 40)}, this version reads {SCHEMA}; use the "
             "wirelessdl that wrote it"
         )
     if content.get(_DIGEST, (digest := _digest_of(content))) != digest:
-        raise TraceError(f"{shown(path)}: was edited: its entries do not have its sha256; restore it")
+        raise TraceError(f"{quote(path)}: was edited: its entries do not have its sha256; restore it")
 
     def is_cell(value: Any) -> bool:
         return isinstance(value, dict) and _is_text(value.get("cell"))
@@ -216,7 +216,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     }
     for key, (rule, words) in rules.items():
         if not rule(content.get(key)):
-            raise TraceError(f"{shown(path)}: {key} is {shown(content.get(key), 60)}; must be {words}: it was edited")
+            raise TraceError(f"{quote(path)}: {key} is {quote(content.get(key), 60)}; must be {words}: it was edited")
     return content
 
 
@@ -231,10 +231,10 @@ def _read_index(study: Path, manifest: dict[str, Any], columns: list[str] | None
             return stored.read(columns=columns)
     except FileNotFoundError:
         raise TraceError(
-            f"{shown(path)}: is missing; resume the study, which writes it: wirelessdl sweep --resume {shown(study)}"
+            f"{quote(path)}: is missing; resume the study, which writes it: wirelessdl sweep --resume {quote(study)}"
         ) from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise TraceError(f"{shown(path)}: cannot be read: {shown(' '.join(str(error).split()))}") from None
+        raise TraceError(f"{quote(path)}: cannot be read: {quote(' '.join(str(error).split()))}") from None
 
 
 def study_counts(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
@@ -252,7 +252,7 @@ def _index_problems(table: pa.Table, manifest: dict[str, Any]) -> Iterator[str]:
         return
     for name in (*_TEXTS, "seed", "run", *manifest["varied"]):
         if name not in names:
-            yield f"column {shown(name, 60)} is missing"
+            yield f"column {quote(name, 60)} is missing"
             return
     for given in table.schema:
         kind = given.type
@@ -260,7 +260,7 @@ def _index_problems(table: pa.Table, manifest: dict[str, Any]) -> Iterator[str]:
         number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
         fine = text if given.name in _TEXTS else number if given.name in ("seed", "run") else text or number
         if not fine and not (pa.types.is_null(kind) and given.name not in _FILLED):
-            yield f"column {shown(given.name, 60)} holds {shown(kind, 60)}"
+            yield f"column {quote(given.name, 60)} holds {quote(kind, 60)}"
             return
     for name in _FILLED:
         if table[name].null_count:
@@ -270,7 +270,7 @@ def _index_problems(table: pa.Table, manifest: dict[str, Any]) -> Iterator[str]:
     for name, allowed in (("status", set(STATUSES)), ("cell", cells)):
         strange = set(table[name].unique().to_pylist()) - allowed
         if strange:
-            yield f"{name} {shown(min(strange), 40)} is unknown"
+            yield f"{name} {quote(min(strange), 40)} is unknown"
 
 
 def with_epsilon(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -338,7 +338,7 @@ def planned_in(manifest: Mapping[str, Any]) -> list[PlannedRun]:
             for run in manifest["runs"]
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise TraceError(f"{MANIFEST}: was edited: {shown(repr(error), 80)}; restore it") from None
+        raise TraceError(f"{MANIFEST}: was edited: {quote(repr(error), 80)}; restore it") from None
 
 
 def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
@@ -355,7 +355,7 @@ def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
         return "finished", None
     if state == "failed":
         error = read_object_if_whole(folder / "provenance.json").get("error")
-        return "failed", shown(" ".join(str(error or "the run failed").split()), 1000)
+        return "failed", quote(" ".join(str(error or "the run failed").split()), 1000)
     return ("running" if state == "running" else "interrupted"), None
 
 

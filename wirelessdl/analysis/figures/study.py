@@ -23,7 +23,7 @@ from wirelessdl.analysis.families import Curve, Family, Request, as_frame, end_p
 from wirelessdl.analysis.labels import Labels, escape_math, labels_of
 from wirelessdl.analysis.runs import format_value
 from wirelessdl.analysis.style import COLUMN, DASHES, FORMATS, GREY, TEXT, look, require_format, save, styled
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.trace.files import open_regular, write_text
 from wirelessdl.trace.study import Study
 
@@ -48,13 +48,13 @@ def draw_study(study: Study, request: Request, path: Path, command: str) -> Fami
     script, data = path.with_suffix(".sh"), path.with_suffix(".csv")
     for file in (script, data):
         if file.exists() and not _is_script(script, path.stem):
-            raise TraceError(f"{shown(file)}: is there, and no plot wrote it; move it, or name another figure")
+            raise TraceError(f"{quote(file)}: is there, and no plot wrote it; move it, or name another figure")
     figure, family = study_figure(study, request)
     with styled():
         save(figure, path)
     # the script first: it says that the data are a plot's, also where this process is killed in between
     origin = f"study {study.manifest['name']}, scenario sha256 {study.manifest.get('scenario_sha256', 'unknown')}"
-    write_text(script, f"# {shown(path.name)}: {shown(origin, 400)}\n{command}\n")  # one line, whatever a study's name
+    write_text(script, f"# {quote(path.name)}: {quote(origin, 400)}\n{command}\n")  # one line, whatever a study's name
     write_text(data, as_frame(family).to_csv(index=False))
     return family
 
@@ -66,7 +66,7 @@ def _is_script(path: Path, stem: str) -> bool:
             first = handle.readline(_MAX_LINE_BYTES).decode(errors="replace")
     except OSError:
         return False
-    return any(first.startswith(f"# {shown(f'{stem}.{kind}')}: study ") for kind in FORMATS)
+    return any(first.startswith(f"# {quote(f'{stem}.{kind}')}: study ") for kind in FORMATS)
 
 
 def study_figure(study: Study, request: Request) -> tuple[Any, Family]:

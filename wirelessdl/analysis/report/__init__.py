@@ -26,7 +26,7 @@ from wirelessdl.analysis.runs import (
     protects,
     state,
 )
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.gaussian import exact_slot_epsilon
 from wirelessdl.privacy.terms import AMPLIFIED, OUTSIDE
 from wirelessdl.trace.catalog import run_status
@@ -50,7 +50,7 @@ def write_report(paths: Sequence[str | Path], out: Path, *, accountants: bool = 
 def require_writable(out: Path) -> None:
     """Raise unless a page can be written there, and takes no other file's place."""
     if out.suffix.lower() not in (".html", ".htm") and not out.is_dir():
-        raise TraceError(f"{shown(out)}: a report is an HTML file; name one that ends in .html")
+        raise TraceError(f"{quote(out)}: a report is an HTML file; name one that ends in .html")
     require_outside(out, but="report.html")
     if not out.parent.is_dir():
         raise TraceError(f"{out}: cannot be written: no such folder {out.parent}; name another file")

@@ -9,7 +9,7 @@ import os
 import shlex
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote as quote_url
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from wirelessdl.analysis.report import made_page, one_line, require_writable
 from wirelessdl.analysis.report.content import numbers, thinned
 from wirelessdl.analysis.runs import adjacency_of, common_rounds, format_value, mean_band
 from wirelessdl.analysis.study_tables import cell_name, study_differences
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, quote
 from wirelessdl.trace.files import read_regular, write_text
 from wirelessdl.trace.soundness import require_sound
 from wirelessdl.trace.study import Study, inside, mean_interval, open_study
@@ -52,25 +52,25 @@ def render_study(study: Study, out: Path) -> str:
         "study.html",
         ("base.js", "save.js", "study.js"),
         content,
-        title=shown(manifest["name"]),
-        scenario=shown(manifest.get("scenario", "")),
+        title=quote(manifest["name"]),
+        scenario=quote(manifest.get("scenario", "")),
         counts={state: counts.get(state, 0) for state in ("finished", "running", "interrupted", "planned", "failed")},
         runs=len(index),
         cells=len(content["cells"]),
         seeds=len(manifest["seeds"]),
         adjacency=adjacency_of(study),
         varied={key: ", ".join(_distinct(index, key)) for key in study.varied},
-        baselines=[shown(name) for name in index["baseline"].dropna().unique()],
+        baselines=[quote(name) for name in index["baseline"].dropna().unique()],
         failures=[
-            (shown(row["path"]), shown("" if pd.isna(row["error"]) else row["error"]))
+            (quote(row["path"]), quote("" if pd.isna(row["error"]) else row["error"]))
             for _, row in failed.head(20).iterrows()
         ],
         more_failures=max(0, len(failed) - 20),
         notes=content["notes"],
-        path=shown(shlex.quote(str(study.path))),
+        path=quote(shlex.quote(str(study.path))),
         toml=_scenario_text(study),
         facts={
-            key: shown(one_line(value), 400)
+            key: quote(one_line(value), 400)
             for key, value in {**{key: manifest.get(key) for key in _FACTS}, **versions}.items()
             if value is not None
         },
@@ -112,7 +112,7 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
         "runs": [],  # the other kind of page has these
         "keys": [key for key in study.varied if index.loc[index["baseline"].isna(), key].nunique(dropna=False) > 1],
         "varied": study.varied,
-        "scenario": shown(scenario_name(study), 60),
+        "scenario": quote(scenario_name(study), 60),
         "numeric": [key for key in study.varied if pd.api.types.is_numeric_dtype(index[key])],
         "figures": [{"name": name, "words": _words(name)} for name in figures],
         "against": [{"name": name, "words": _words(column)} for name, column in CURVE_COLUMNS.items()],
@@ -155,12 +155,12 @@ def _run(study: Study, row: Any, out: Path) -> dict[str, Any]:
     link = None
     if report.is_file() and not report.is_symlink():
         # a leading ./ keeps a name with a colon from being read as a scheme
-        link = "./" + quote(os.path.relpath(report.resolve(), out.parent.resolve()))
+        link = "./" + quote_url(os.path.relpath(report.resolve(), out.parent.resolve()))
     return {
         "seed": int(row["seed"]),
         "run": int(row["run"]),
         "status": row["status"],
-        "error": None if pd.isna(row["error"]) else shown(row["error"]),
+        "error": None if pd.isna(row["error"]) else quote(row["error"]),
         "accuracy": _finite(row.get("accuracy_mean")),
         "epsilon": _number(row.get("epsilon")),
         "report": link,
@@ -228,7 +228,7 @@ def _words(name: str) -> str:
 
 def _distinct(index: pd.DataFrame, key: str) -> list[str]:
     values = index.loc[index["baseline"].isna(), key].drop_duplicates()
-    texts = [shown(format_value(value), 60) for value in values if not pd.isna(value)]
+    texts = [quote(format_value(value), 60) for value in values if not pd.isna(value)]
     return [*texts[:30], f"and {len(texts) - 30} more"] if len(texts) > 30 else texts
 
 

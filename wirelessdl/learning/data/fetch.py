@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import torch
 
-from wirelessdl.errors import DataError, nearest, shown
+from wirelessdl.errors import DataError, nearest, quote
 from wirelessdl.learning.data.images import FACTS, cached, fetching, find_fault, write_cached
 from wirelessdl.learning.data.packages import CONVERTERS, PACKAGES, Arrays, Report, Unreachable, pack
 
@@ -220,7 +220,7 @@ def is_secure(url: str) -> bool:
 def require_secure(url: str) -> None:
     """Raise unless data may be downloaded from there."""
     if not is_secure(url):
-        raise DataError(f"{shown(url)}: is not https; data sets are only downloaded over https")
+        raise DataError(f"{quote(url)}: is not https; data sets are only downloaded over https")
 
 
 def _append(url: str, part: Path, name: str, report: Report) -> None:

@@ -47,7 +47,7 @@ _STEPS_DRAWN = 4  # announced steps whose receiver noise is drawn at once
 _MAX_DENSE = 2**20  # numbers of a map of groups onto nodes, up to which it is a matrix
 
 
-class Airing:
+class Exchange:
     """Noise and superposition of K models of `size` numbers. draws, in its methods: one per worker, all alike."""
 
     def __init__(self, nodes: int, size: int, device: torch.device, dtype: torch.dtype, workers: Workers):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from wirelessdl.learning.airing import edge_noise_, group_noise_
 from wirelessdl.learning.draws import NodeDraws, most_rounds
+from wirelessdl.learning.exchange import edge_noise_, group_noise_
 from wirelessdl.learning.records import PairInput
 from wirelessdl.learning.superposition import Quantizer, single_above
 from wirelessdl.streams import Streams
@@ -208,7 +208,7 @@ def test_what_pairs_share_is_standard_normal_and_differs_by_pair_and_round():
 def test_many_groups_are_the_map_of_few(monkeypatch):
     for own, pair, group, on_air in ((EQUAL, np.full(6, 0.3), TWO, ALL), (UNEQUAL, np.full(6, 0.5), TWO, SOME)):
         dense = group_map(own, pair, group, on_air)
-        monkeypatch.setattr("wirelessdl.learning.airing._MAX_DENSE", 0)
+        monkeypatch.setattr("wirelessdl.learning.exchange._MAX_DENSE", 0)
         np.testing.assert_allclose(group_map(own, pair, group, on_air), dense, atol=1e-14)
         monkeypatch.undo()
 
