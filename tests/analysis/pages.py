@@ -8,8 +8,8 @@ import numpy as np
 from conftest import tiny
 
 FIGURES = {
-    *("fig-map", "fig-learned", "fig-accuracy", "fig-loss", "fig-tradeoff", "fig-totals", "fig-heat"),
-    *("fig-split", "fig-radiated", "fig-weight", "fig-pi", "fig-gap", "fig-timeline", "fig-channel"),
+    *("fig-map", "fig-learned", "fig-accuracy", "fig-energy", "fig-loss", "fig-tradeoff", "fig-totals", "fig-heat"),
+    *("fig-split", "fig-radiated", "fig-weight", "fig-gap", "fig-timeline", "fig-channel"),
 }
 TYPES = {"Float32Array": "<f4", "Int16Array": "<i2", "Uint16Array": "<u2", "Uint8Array": "u1"}
 

@@ -108,7 +108,7 @@ def test_keys_fill_the_roles_that_are_left(tmp_path):
     assert (fewer.roles.series, fewer.roles.style) == ("power.objective", None)
     assert len({cell for curve in fewer.curves for cell in curve.points["cell"]}) == 4
     with pytest.raises(
-        TraceError, match=r"power\.objective, scenario\.rounds varies too; name it in --series, --style"
+        TraceError, match=r"power\.objective, scenario\.rounds varies too; name it in --series, --dashes"
     ):
         learning_curves(study, Request(curves="round"))
 
@@ -126,10 +126,10 @@ def test_adversaries_are_named_where_they_differ(tmp_path):
     family = end_points(study, Request())
     assert family.adversaries == {4: "everyone", 10: "everyone", 20: "any 5 nodes"}
     text = Labels()
-    assert text.axis("epsilon", family) == "total epsilon as promised (replace-one, worst node)"
+    assert text.axis("epsilon", family) == "total ε as guaranteed (replace-one, worst node)"
     assert text.series(20, family) == "nodes 20, against any 5 nodes"
     same = end_points(study, Request(where=["network.nodes=20"]))
-    assert text.axis("epsilon", same) == "total epsilon against any 5 nodes (replace-one, worst node)"
+    assert text.axis("epsilon", same) == "total ε against any 5 nodes (replace-one, worst node)"
 
 
 def test_a_total_read_under_a_stopping_rule_is_pointed_out(tmp_path):
@@ -154,7 +154,7 @@ def test_the_legend_stands_outside_the_data(folder):
     (legend,) = figure.legends
     assert not any(legend.get_window_extent().overlaps(axis.get_window_extent()) for axis in figure.axes)
     assert [text.get_text() for text in legend.get_texts()] == [
-        *("nodes 4", "nodes 10", "nodes 20", "epsilon inf", "local", "95%, 3 runs")
+        *("nodes 4", "nodes 10", "nodes 20", "ε ∞", "local", "95%, 3 runs")
     ]
     styled = drawn(open_study(folder), series="network.nodes", style="privacy.epsilon_max")
     texts = [text.get_text() for text in styled.legends[0].get_texts()]
@@ -303,7 +303,7 @@ def test_a_strangers_names_are_no_mathematics(tmp_path, wirelessdl_command):
     made = [{**row, "learning.partition": "$\\bad{$ $"} for row in rows(limits=(0.5, 1.0))]
     made += [{**row, "cell": f"d{row['cell']}", "learning.partition": "\nx$y$"} for row in made]
     folder = write_study(tmp_path / "study", made, [*KEYS, "learning.partition"], name="a\nrm -rf $HOME")
-    done = wirelessdl_command("plot", str(folder), "--style", "learning.partition", "--out", "x.png")
+    done = wirelessdl_command("plot", str(folder), "--dashes", "learning.partition", "--out", "x.png")
     assert done.code == 0, done.err
     lines = (tmp_path / "x.sh").read_text().splitlines()
     assert [line[0] for line in lines] == ["#", "w"]

@@ -1,6 +1,7 @@
 """The page in a browser: no message on the console, every control works, and it says what it leaves out."""
 
 import json
+import math
 import shutil
 import time
 from itertools import combinations
@@ -9,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import choose, chromium, complaints, marks, open_page
-from conftest import tiny
+from conftest import hubs, tiny
 from pages import FIGURES, embedded, fading_scenario, unpacked
 from scipy.stats import t as student
 
 from wirelessdl import simulate
 from wirelessdl.analysis.report import write_report
+from wirelessdl.analysis.timeline import hub_turns
 from wirelessdl.trace.files import RunLock
 
 
@@ -154,8 +156,7 @@ def test_switches_change_what_is_drawn(browser, page, run):
         ("round", "round", "round"),
     ):
         click(browser, f'[data-switch="against"] [data-value="{value}"]')
-        for id in ("fig-accuracy", "fig-loss"):
-            assert figure(browser, id, "layout.xaxis.title.text") == title
+        assert figure(browser, "fig-accuracy", "layout.xaxis.title.text") == title
         expected = run.evaluated[column].tolist()
         assert figure(browser, "fig-accuracy", "data.at(-1).x") == pytest.approx(expected, rel=1e-5)
     for value, title in (("mean", "Mean over the rounds"), ("last", "Round 24"), ("largest", "Largest over the run")):
@@ -175,6 +176,91 @@ def test_switches_change_what_is_drawn(browser, page, run):
     assert figure(browser, "fig-accuracy", ink) == "#1d2329"
     click(browser, "#theme")
     assert figure(browser, "fig-accuracy", ink) == "#e4e8ec"
+    assert complaints(browser) == []
+
+
+def test_a_node_that_is_clicked_stands_out_in_every_chart(browser, page, run):
+    open_page(browser, page)
+    curves = figure(browser, "fig-accuracy", "data.length")
+    emit = "document.getElementById(arguments[0]).emit('plotly_click', {points: [{x: 3, y: 3}]})"
+    browser.execute_script(emit, "fig-energy")
+    assert figure(browser, "fig-accuracy", "data.length") == curves + 1
+    accuracy = run.nodes.query("node == 3")["accuracy"].dropna().tolist()
+    assert figure(browser, "fig-accuracy", "data.at(-1).y") == pytest.approx(accuracy, rel=1e-5)
+    for id in ("fig-energy", "fig-learned", "fig-radiated"):
+        colours = figure(browser, id, "data[0].marker.color")
+        assert colours.count(colours[3]) == 1
+        assert len(set(colours)) == 2
+    energy_mj = 1000 * run.nodes.query("node == 3")["energy_j"].sum()
+    assert f"node 3: test accuracy {accuracy[-1]:.1%} at the end" in text_of(browser, "node-card")
+    assert f"{energy_mj:.3g} mJ" in text_of(browser, "node-card")
+    assert {name.split()[0] for name in figure(browser, "fig-channel", "data.map(t => t.name)")} == {"3"}
+    browser.execute_script("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))")
+    assert figure(browser, "fig-accuracy", "data.length") == curves
+    assert not browser.execute_script("return document.getElementById('node-card').offsetParent")
+    assert complaints(browser) == []
+
+
+def test_charts_mark_the_round_of_the_map_and_the_timeline_follows(browser, page, run):
+    open_page(browser, page)
+    browser.execute_script("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))")
+    assert text_of(browser, "round-label").startswith("round 23, ")
+    choose(browser, "#round", 11, "input")
+    time_s = run.rounds["time_s"].iloc[11]
+    for id, expected in (("fig-accuracy", 12), ("fig-loss", 12), ("fig-gap", 12), ("fig-channel", time_s)):
+        assert figure(browser, id, "layout.shapes[0].x0") == pytest.approx(expected, rel=1e-5)
+    assert text_of(browser, "span-label") == "rounds 12 to 16"
+    click(browser, '[data-switch="span"] [data-value="1"]')
+    assert text_of(browser, "span-label") == "round 12"
+    ends = figure(browser, "fig-timeline", "data.find(t => t.name === 'pilot').x.slice(0, 2)")
+    assert np.ptp(ends) == pytest.approx(1e3 * run.rounds["node_pilot_s"].iloc[11], rel=1e-4)  # to scale
+    assert complaints(browser) == []
+
+
+def test_a_zoom_is_undone_by_a_button(browser, page):
+    open_page(browser, page)
+    hidden = "return document.querySelector('[aria-label=\"reset the zoom of accuracy\"]').offsetParent === null"
+    ends = figure(browser, "fig-accuracy", "layout.xaxis.range")
+    assert browser.execute_script(hidden)
+    browser.execute_script("Plotly.relayout('fig-accuracy', {'xaxis.range[0]': 5, 'xaxis.range[1]': 9})")
+    assert not browser.execute_script(hidden)
+    click(browser, '[aria-label="reset the zoom of accuracy"]')
+    assert figure(browser, "fig-accuracy", "layout.xaxis.range") == pytest.approx(ends)
+    assert browser.execute_script(hidden)
+    assert complaints(browser) == []
+
+
+def test_payloads_of_a_round_are_stepped_through(browser, tmp_path):
+    found = simulate(hubs(scenario={"rounds": 3}), out=tmp_path)
+    open_page(browser, write_report([found.path], tmp_path / "report.html"))
+    turns = [turn for turn in hub_turns(found) if turn.row == 2]
+    assert text_of(browser, "turn-label") == f"all {2 * len(turns)} payloads"
+    sending = "data.find(t => t.name === 'on air').text.map(Number)"
+    for number, turn in enumerate(turns):
+        click(browser, "#turn-on")
+        assert text_of(browser, "turn-label") == f"payload {2 * number + 1} of {2 * len(turns)}"
+        assert figure(browser, "fig-map", sending) == turn.members.tolist()
+        click(browser, "#turn-on")
+        assert figure(browser, "fig-map", sending) == [turn.hub]
+    click(browser, "#turn-on")
+    assert text_of(browser, "turn-label").startswith("all ")
+    assert complaints(browser) == []
+
+
+def test_the_first_sentence_names_the_runs_beside_it(browser, tmp_path):
+    """Two runs and their baselines: their accuracies stand in the sentence, and as lines in the figure."""
+    run = simulate(fading_scenario(scenario={"name": "one"}), out=tmp_path)
+    other = simulate(
+        fading_scenario(
+            scenario={"name": "one-no-privacy"}, privacy={"epsilon_max": math.inf, "budget_total": math.inf}
+        ),
+        out=tmp_path,
+    )
+    open_page(browser, write_report([run.path], tmp_path / "report.html"))
+    said = text_of(browser, "sentence")
+    assert said.startswith(f"{run.summary['accuracy_mean']:.1%} test accuracy at a proven total epsilon of ")
+    assert said.endswith(f"In the runs beside it: without privacy {other.summary['accuracy_mean']:.1%}.")
+    assert figure(browser, "fig-accuracy", "data.at(-1).y") == pytest.approx(2 * [other.summary["accuracy_mean"]])
     assert complaints(browser) == []
 
 
@@ -303,11 +389,13 @@ def test_an_unfinished_run_is_reported_as_far_as_it_was_written(browser, run, tm
         ),
         (
             {"privacy": {"epsilon_max": float("inf"), "budget_total": float("inf")}},
-            {"fig-heat", "fig-tradeoff", "fig-totals"},
+            {"fig-heat", "fig-tradeoff", "fig-totals", "fig-split"},
             "No privacy noise: the epsilon of every link is infinite",
         ),
         pytest.param({"trace": {"links": "evaluated"}}, {"fig-pi"}, "hold 6 of 24 rounds", marks=pytest.mark.slow),
-        pytest.param({"scenario": {"rounds": 1}}, set(), "epsilon of the run", marks=pytest.mark.slow),
+        pytest.param(
+            {"scenario": {"rounds": 1}}, {"fig-totals"}, "Every node has the same total epsilon", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_sentence_replaces_a_figure_of_what_was_not_traced(browser, change, missing, words, tmp_path):

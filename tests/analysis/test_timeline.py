@@ -185,18 +185,19 @@ def test_members_send_until_their_hub_does_and_the_last_turn_ends_with_the_frame
     run = simulate(hubs(scenario={"rounds": 4}), out=tmp_path)
     timeline, frames, turns = timeline_of(run), run.rounds, hub_turns(run)
     payloads, pilots = of_kind(timeline.bars, "payload"), of_kind(timeline.bars, "pilot")
-    assert len(payloads.row) == sum(len(turn.members) + 1 for turn in turns)
+    broadcasts = of_kind(timeline.bars, "broadcast")
+    assert len(payloads.row) == sum(len(turn.members) for turn in turns)
+    assert broadcasts.node.tolist() == [turn.hub for turn in turns]
     for row, frame in frames.iterrows():
-        mine, sends_pilots = payloads.in_rows(row), pilots.in_rows(row)
-        assert (mine.start_s + mine.length_s).max() == pytest.approx(frame["time_s"], abs=NS)
+        mine, sends_pilots, back = (bars.in_rows(row) for bars in (payloads, pilots, broadcasts))
+        assert (back.start_s + back.length_s).max() == pytest.approx(frame["time_s"], abs=NS)
         assert len(sends_pilots.row) == frame["hubs"] * frame["active_nodes"]
         for turn in (turn for turn in turns if turn.row == row):
             starts_s = turn.opened_s + frame["pilot_s"] + frame["guard_s"]
             inside = (mine.start_s > starts_s - NS) & (mine.start_s < starts_s + frame["payload_s"] - NS)
-            collecting = inside & (mine.node != turn.hub)
-            assert mine.node[collecting].tolist() == turn.members.tolist()
-            (back_s,) = mine.start_s[inside & ~collecting]
-            assert (mine.start_s + mine.length_s)[collecting] == pytest.approx(back_s, abs=NS)
+            assert mine.node[inside].tolist() == turn.members.tolist()
+            (back_s,) = back.start_s[(back.start_s > starts_s - NS) & (back.start_s < starts_s + frame["payload_s"])]
+            assert (mine.start_s + mine.length_s)[inside] == pytest.approx(back_s, abs=NS)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from wirelessdl.errors import TraceError
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.run import Run
 
-BESIDE = ("central-dp", "no-privacy", "local")
+# baselines, and words for them
+BASELINES = {"central-dp": "central DP", "no-privacy": "without privacy", "local": "local training"}
 _LONGEST = 99  # characters of a scenario's name with that of its baseline
 
 
@@ -32,7 +33,7 @@ def beside(run: Run) -> list[Beside]:
     """The run itself, and the newest finished run of each baseline with its seed, run number and rounds."""
     section = run.scenario["scenario"]
     found = []
-    for name in ("", *BESIDE):
+    for name in ("", *BASELINES):
         own = section["name"][: _LONGEST - len(name)] if name else section["name"]
         scenario = f"{own}-{name}" if name else own
         folders = (

@@ -57,6 +57,7 @@ class Request:
     logx: bool = False
     labels: Sequence[str] = ()
     size: Literal["single", "double"] = "single"
+    template: str = "plain"  # of style.TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def rows_and_roles(study: Study, request: Request) -> tuple[pd.DataFrame, Roles]
     roles = roles_of(study, rows, request)
     if roles.spare and request.curves is not None:
         raise TraceError(
-            f"{quote(study.path)}: {', '.join(roles.spare)} varies too; name it in --series, --style or --facet, or "
+            f"{quote(study.path)}: {', '.join(roles.spare)} varies too; name it in --series, --dashes or --facet, or "
             f"choose one value with --where {roles.spare[0]}=..."
         )
     return rows, roles

@@ -20,9 +20,9 @@ COLUMNS = {
     "energy_j": "energy used by all nodes in J",
     "energy_nominal_j": "energy of all nodes at the power budget in J",
     "wall_s": "wall clock in s",
-    "epsilon_link_total": "link sum of epsilon (unproven)",
-    "epsilon_own_total": "total epsilon against everyone",
-    "epsilon_coalition_total": "total epsilon against the coalition",
+    "epsilon_link_total": "link sum of ε (unproven)",
+    "epsilon_own_total": "total ε against everyone",
+    "epsilon_coalition_total": "total ε against the coalition",
     "sinr_db": "SINR in dB",
     "round": "round",
 }
@@ -53,8 +53,8 @@ class Labels:
             return self.texts[name]
         if name in _EPSILONS:
             every = set(family.adversaries.values())
-            whom = f"against {every.pop()}" if len(every) == 1 else "as promised"
-            return f"total epsilon {whom} ({family.adjacency}, worst node)"
+            whom = f"against {every.pop()}" if len(every) == 1 else "as guaranteed"
+            return f"total ε {whom} ({family.adjacency}, worst node)"
         return escape_math(COLUMNS.get(name, name))
 
     def baseline(self, name: str) -> str:

@@ -11,6 +11,7 @@ if matplotlib.get_backend(auto_select=False) is None:
     matplotlib.use("Agg")  # figures go to files: no screen needed; a notebook has chosen before
 
 import matplotlib.pyplot as plt
+from matplotlib.font_manager import fontManager
 
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.trace.files import require_outside, write_whole
@@ -37,6 +38,14 @@ _STYLE: dict[str, Any] = {
 }
 
 
+# what papers are set in: the first of these fonts that is installed, and how wide a column is in inches
+TEMPLATES = {
+    "plain": (["DejaVu Sans"], COLUMN),
+    "ieee": (["Times New Roman", "Times", "Nimbus Roman", "TeX Gyre Termes", "STIXGeneral"], COLUMN),
+    "acm": (["Linux Libertine O", "Libertinus Serif", "STIXGeneral"], 3.33),
+}
+
+
 def look(number: int) -> tuple[str, str]:
     """Colour and marker of the n-th series: no pair comes twice among the first 77, and neighbours differ in both."""
     return COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
@@ -49,11 +58,19 @@ def dashed(number: int) -> tuple[str, Any, str]:
 
 
 @contextmanager
-def styled() -> Iterator[None]:
-    """Context in which figures are drawn. What was begun is closed where drawing or saving fails."""
+def styled(template: str = "plain") -> Iterator[None]:
+    """Context in which figures are drawn for a template. What was begun is closed where drawing or saving fails."""
     before = set(plt.get_fignums())
+    fonts, column = TEMPLATES[template]
+    installed = {font.name for font in fontManager.ttflist}
+    family: dict[str, Any] = {
+        "font.family": [name for name in fonts if name in installed],
+        "figure.figsize": (column, 2.45),
+    }
+    if template != "plain":
+        family["mathtext.fontset"] = "stix"
     try:
-        with plt.rc_context(_STYLE):  # type: ignore[arg-type]
+        with plt.rc_context({**_STYLE, **family}):  # type: ignore[dict-item]
             yield
     except BaseException:
         for number in set(plt.get_fignums()) - before:
@@ -76,6 +93,8 @@ def save(figure: Any, path: Path | None) -> Any:
         return figure
     require_format(path)
     require_outside(path)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width * plt.rcParams["figure.figsize"][0] / COLUMN, height)  # drawn for the widest column
     try:
         write_whole(path, lambda handle: figure.savefig(handle, format=path.suffix.lstrip(".")))
     finally:

@@ -11,7 +11,8 @@ room: under tdma senders of a turn share no receiver and send theirs at once. Gr
 (hardened) or from its opening on (paper), until the event `computed`. A node is down in rounds where `nodes.up` is
 false. Where messages are sent, turns are as long as their slowest sender's payload (`nodes.node_payload_s`), and cycles
 of turns follow each other as long as anybody repeats its message (`nodes.attempts`); turns without sender are skipped.
-Turns of hubs are events of their own (`hub`): pilots of all senders, members until `rounds.collect_s`, then the hub.
+Turns of hubs are events of their own (`hub`): pilots of all senders, members until `rounds.collect_s`, then the hub's
+broadcast.
 """
 
 import re
@@ -27,8 +28,8 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.trace.run import Run
 
 # in drawing order: computing may overlap a frame, pilots are thin
-KINDS = ("compute", "down", "pass", "payload", "pilot")
-_COMPUTE, _DOWN, _PASS, _PAYLOAD, _PILOT = range(len(KINDS))
+KINDS = ("compute", "down", "pass", "payload", "broadcast", "pilot")
+_COMPUTE, _DOWN, _PASS, _PAYLOAD, _BROADCAST, _PILOT = range(len(KINDS))
 _DURATIONS = ("pilot_s", "node_pilot_s", "payload_s", "guard_s", "feedback_s", "exchange_s")
 _HUB_TURN = re.compile(r"turn \d+: \d+ members?: ([\d ]*)(; fails)?")  # an event, as `access/hubs.py` writes it
 _Frames: TypeAlias = dict[str, NDArray[Any]]  # columns of the rounds table, [R] each
@@ -155,20 +156,20 @@ def _hub_transmissions(
     frame: _Frames, collect_s: FloatArray, turn: IntArray, turns: Sequence[HubTurn]
 ) -> tuple[Bars, Bars]:
     """The same where hubs collect and send back. collect_s: [R] of a turn after its pilots, until the hub sends."""
-    pilots, payloads = list[tuple[int, int, float]](), list[tuple[int, int, float, float]]()
+    pilots, payloads = list[tuple[int, int, float]](), list[tuple[int, int, int, float, float]]()
     for one in turns:
         pilot_s, node_pilot_s, turn_s, guard_s = (float(frame[name][one.row]) for name in _DURATIONS[:4])
         senders = np.flatnonzero(turn[one.row] >= 0).tolist()
         pilots += [(one.row, node, one.opened_s + n * node_pilot_s) for n, node in enumerate(senders)]
         starts_s, collected_s = one.opened_s + pilot_s + guard_s, float(collect_s[one.row])
-        payloads += [(one.row, node, starts_s, collected_s) for node in one.members.tolist()]
+        payloads += [(one.row, _PAYLOAD, node, starts_s, collected_s) for node in one.members.tolist()]
         if not one.failed:
-            payloads.append((one.row, one.hub, starts_s + collected_s, turn_s - collected_s))
+            payloads.append((one.row, _BROADCAST, one.hub, starts_s + collected_s, turn_s - collected_s))
     row, node, begins_s = (np.array(values) for values in zip(*pilots))
-    at, who, starts, lengths = (np.array(values) for values in zip(*payloads))
+    at, kind, who, starts, lengths = (np.array(values) for values in zip(*payloads))
     return (
         Bars(row, np.full(len(row), _PILOT), node, begins_s, frame["node_pilot_s"][row]),
-        Bars(at, np.full(len(at), _PAYLOAD), who, starts, lengths),
+        Bars(at, kind, who, starts, lengths),
     )
 
 

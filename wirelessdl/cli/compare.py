@@ -65,7 +65,7 @@ def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_js
 
 
 def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
-    from wirelessdl.analysis.baselines import BESIDE, beside, in_one_line
+    from wirelessdl.analysis.baselines import BASELINES, beside, in_one_line
     from wirelessdl.analysis.releases import terms_of
     from wirelessdl.analysis.runs import (
         differing,
@@ -79,12 +79,12 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     )
 
     opened = open_runs(runs)
-    others = beside(opened[0])
+    others, names = beside(opened[0]), list(BASELINES)
     if len(runs) < 2:
         if not in_one_line(others):
             raise click.UsageError(
                 "name two runs or more, or one with a finished run of its scenario beside it, made with --baseline "
-                f"{', '.join(BESIDE[:-1])} or {BESIDE[-1]}; `wirelessdl report RUN` shows one"
+                f"{', '.join(names[:-1])} or {names[-1]}; `wirelessdl report RUN` shows one"
             )
         opened = open_runs([one.path for one in others])
     keys, figures = differing(opened), [final_figures(run) for run in opened]

@@ -195,6 +195,8 @@ class _Session:
         )
         said, self._sources = handed_in(world.objects, options.connect or {})
         self.origin |= said
+        if len(world.buildings_m):
+            self.origin["buildings_m"] = world.buildings_m.round(2).tolist()  # for maps of the run
         for key, values in values_given(world).items():
             self.origin["objects"][key]["values"] = values
         self.recorder = make_recorder(world)

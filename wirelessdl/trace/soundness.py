@@ -85,6 +85,10 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     ),
     "a list of texts": lambda value: isinstance(value, list) and all(map(_is_text, value)),
     "a list of whole numbers": lambda value: isinstance(value, list) and all(map(is_count, value)),
+    "rows of four numbers": lambda value: (
+        isinstance(value, list)
+        and all(isinstance(row, list) and len(row) == 4 and all(map(_is_number, row)) for row in value)
+    ),
 }
 # keys of a resolved scenario that readers rely on, all of them there
 _SCENARIO: dict[str, tuple[str, ...]] = {
@@ -116,6 +120,7 @@ _PROVENANCE: dict[str, tuple[str, ...]] = {
     "texts by name": ("packages", "user_files"),
     "a list of texts": ("command", "resumed"),
     "a list of whole numbers": ("extended",),
+    "rows of four numbers": ("buildings_m",),
 }
 
 

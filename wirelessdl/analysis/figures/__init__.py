@@ -36,6 +36,7 @@ _BAR_STYLES = {
     "down": (ORANGE, "////", "white"),
     "pilot": ("#222222", "", "#222222"),
     "payload": (BLUE, "", "none"),
+    "broadcast": ("#3a8a6b", "....", "white"),
     "pass": ("#7fa8cc", "", "none"),
 }
 
@@ -48,6 +49,7 @@ class FigureOptions:
     round: int | None = None
     rounds: int = 4
     links: Sequence[tuple[int, int]] = ()
+    template: str = "plain"
 
 
 def draw_map(run: Run, round: int | None) -> Any:
@@ -159,7 +161,7 @@ def draw_timeline(run: Run, first: int | None, rounds: int) -> Any:
     opened = f"ms after round {timeline.round[rows[0]]} opened"
     axis.set(xlabel=opened, ylabel="node", ylim=(timeline.nodes - 0.4, -0.6))
     if axis.get_legend_handles_labels()[0]:
-        figure.legend(loc="outside upper left", ncols=5, columnspacing=1.2, handlelength=1.4)
+        figure.legend(loc="outside upper left", ncols=4, columnspacing=1.2, handlelength=1.4)
     return figure
 
 
@@ -249,7 +251,7 @@ SINGLE: dict[str, Callable[[Run, FigureOptions], Any]] = {
 
 def draw(name: str, runs: Sequence[Run], choice: FigureOptions, path: Path | None) -> Any:
     """One figure, into a file whose suffix says the format; without one it is returned open."""
-    with styled():
+    with styled(choice.template):
         if name in CURVES:
             return save(CURVES[name](grouped(runs), choice), path)
         if len(runs) > 1:

@@ -50,7 +50,7 @@ def draw_study(study: Study, request: Request, path: Path, command: str) -> Fami
         if file.exists() and not _is_script(script, path.stem):
             raise TraceError(f"{quote(file)}: is there, and no plot wrote it; move it, or name another figure")
     figure, family = study_figure(study, request)
-    with styled():
+    with styled(request.template):
         save(figure, path)
     # the script first: it says that the data are a plot's, also where this process is killed in between
     origin = f"study {study.manifest['name']}, scenario sha256 {study.manifest.get('scenario_sha256', 'unknown')}"
@@ -73,7 +73,7 @@ def study_figure(study: Study, request: Request) -> tuple[Any, Family]:
     """The figure, open, and what was drawn."""
     labels = labels_of(request.labels, study)
     family = end_points(study, request) if request.curves is None else learning_curves(study, request)
-    with styled():
+    with styled(request.template):
         return draw_family(family, request, labels), family
 
 
@@ -102,7 +102,7 @@ def draw_family(family: Family, request: Request, labels: Labels) -> Any:
         if roles.facet:
             axis.set_title(_wrapped(labels.value(roles.facet, facet), width / columns), fontsize=8, fontweight="normal")
         if place % columns == 0:
-            axis.set_ylabel(_wrapped(labels.axis(roles.y, family), height / rows))
+            axis.set_ylabel(_wrapped(labels.axis(roles.y, family), 0.8 * height / rows))
         axis.tick_params(labelbottom=place + columns >= count)
     if count > 1:
         figure.supxlabel(_wrapped(labels.axis(roles.x, family), width), fontsize=8)
@@ -115,7 +115,7 @@ def draw_family(family: Family, request: Request, labels: Labels) -> Any:
 
 
 def _wrapped(words: str, inches: float) -> str:
-    return textwrap.fill(words, round(_CHARACTERS_PER_INCH * inches))
+    return textwrap.fill(words, round(_CHARACTERS_PER_INCH * inches), break_on_hyphens=False)
 
 
 def _on_axis(family: Family, logx: bool) -> list[Curve]:
@@ -172,7 +172,7 @@ def _draw_panel(axis: Any, curves: list[Curve], family: Family, logx: bool) -> N
     for number, level in enumerate(levels, start=1):  # their intervals side by side, outside the axis
         _draw_level(axis, level, family, 1 + _INTERVAL_GAP * number * min(1.0, _MAX_UNNAMED_SERIES / len(levels)))
     if roles.y.startswith("accuracy"):
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0))  # as many decimals as its ticks need
     axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     if logx:
         _plain_log_ticks(axis, family.swept)
@@ -260,8 +260,8 @@ def _legend(figure: Any, curves: list[Curve], family: Family, labels: Labels) ->
     if not roles.series and (baselines or own_levels):
         add(labels.baseline(family.name), *look(0))
     if own_levels:
-        name = "epsilon" if roles.x.startswith("epsilon") else roles.x
-        add(escape_math(f"{name} inf"), dash=_LEVEL_DASH, width=0.9)
+        name = "ε" if roles.x.startswith("epsilon") else roles.x
+        add(escape_math(f"{name} ∞"), dash=_LEVEL_DASH, width=0.9)
     for name in baselines:
         style = (GREY, "") if roles.series else look(1 + family.baselines.index(name))
         add(labels.baseline(name), *style, dash=_BASELINE_DASH, width=1.0)

@@ -1,6 +1,7 @@
 """The report: runs to one HTML file; template, style, script, data and plotly in it, nothing fetched."""
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy.special import stdtrit
 
 import wirelessdl
-from wirelessdl.analysis.baselines import beside, in_one_line
+from wirelessdl.analysis.baselines import BASELINES, Beside, beside
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import (
@@ -85,21 +86,26 @@ def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
     contents = [
         {"label": name, **content_of(run, len(runs), accountants=accountants)} for name, run in zip(names, runs)
     ]
+    others = beside(runs[0]) if len(runs) == 1 else []
+    baselines = [
+        {"name": BASELINES[one.name], "accuracy": round(one.accuracy, 6)} for one in others if one.name in BASELINES
+    ]
     keys = differing(runs)
     sizes = sorted({run.scenario["network"]["nodes"] for run in runs})
     return made_page(
         "page.html",
         ("base.js", "save.js", "curves.js", "network.js", "start.js"),
-        {"runs": contents, "families": _families(runs)},
+        {"runs": contents, "families": _families(runs), "beside": baselines},
         title=names[0] if len(runs) == 1 else f"{len(runs)} runs",
         several=len(runs) > 1,
-        beside="" if len(runs) > 1 else in_one_line(beside(runs[0])),
+        sentence="" if len(runs) > 1 else _sentence(runs[0], others),
         adjacency=one_adjacency(terms_of(run).adjacency for run in runs),
         sizes=f"{sizes[0]} nodes each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} nodes",
         runs=[_head(run, content) for run, content in zip(runs, contents)],
         differing={key: [format_value(value) for value in values] for key, values in keys.items()},
         figures=_figures(runs),
         tiles=_tiles(runs[0]) if len(runs) == 1 else [],
+        meanings=_meanings(runs[0]) if len(runs) == 1 else [],
     )
 
 
@@ -140,7 +146,7 @@ def _head(run: Run, content: dict[str, Any]) -> dict[str, Any]:
         "totals": content["totals"],
         "notes": content["notes"],
         "scenario": (run.path / "scenario.toml").read_text(encoding="utf-8"),
-        "provenance": {key: one_line(value) for key, value in origin.items()},
+        "provenance": {key: one_line(value) for key, value in origin.items() if key != "buildings_m"},
     }
 
 
@@ -158,12 +164,56 @@ def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     return [("state", [state(run) for run in runs]), protected, against, *rows]
 
 
+def _sentence(run: Run, others: Sequence[Beside]) -> str:
+    """The run in one sentence, and what the same nodes reach otherwise, in runs beside it; empty without accuracy."""
+    final, terms = final_figures(run), terms_of(run)
+    if final["accuracy_mean"] is None:
+        return ""
+    epsilon, number = final["epsilon"], {name: format_figure(name, value) for name, value in final.items()}
+    said = f"{number['accuracy_mean']} test accuracy"
+    if not terms.sends:
+        said += ", every node training alone"
+    elif epsilon is None or math.isinf(epsilon):
+        said += " without privacy noise"
+    else:
+        said += f" at a {terms.status} total epsilon of {number['epsilon']} against {terms.adversary}"
+    said += f"; {number['airtime_s']} s on air, {prefixed(float(run.rounds['energy_j'].sum()), 'J')}."
+    compared = ", ".join(f"{BASELINES[one.name]} {one.accuracy:.1%}" for one in others if one.name in BASELINES)
+    return f"{said} In the runs beside it: {compared}." if compared else said
+
+
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
-    """Headline figures of one run: label, value and a note."""
-    final, privacy, energy = final_figures(run), run.scenario.get("privacy", {}), run.scenario.get("energy", {})
+    """Headline figures of one run: label, value and a note of one line."""
+    final, energy = final_figures(run), run.scenario.get("energy", {})
     number = {name: format_figure(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
     terms = terms_of(run)
+    slot = final["epsilon_link_max"]
+    if slot is None:  # pairs share noise, or passes send on what was received
+        slot = final["epsilon_promised_max"]
+    assert slot is not None
+    return [
+        ("test accuracy", number["accuracy_mean"] or "none yet", spread or "no evaluation yet"),
+        ("total epsilon", number["epsilon"] or "none yet", terms.status + ("" if run.summary else ", so far")),
+        (
+            "epsilon of one slot",
+            f"{exact_slot_epsilon(slot, run.scenario['privacy']['delta']):.3g}",
+            "worst link" if number["epsilon_link_max"] else "worst sender",
+        ),
+        ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s on air"),
+        (
+            "energy used" if energy.get("receive_w") or energy.get("compute_w") else "transmit energy",
+            prefixed(float(run.rounds["energy_j"].sum()), "J"),
+            f"by {run.scenario['network']['nodes']} nodes",
+        ),
+        ("rounds", number["rounds"], f"{number['wall_s']} s of wall clock" if number["wall_s"] else "so far"),
+    ]
+
+
+def _meanings(run: Run) -> list[tuple[str, str]]:
+    """What the headline figures state, in full: label and statement."""
+    final, privacy, terms = final_figures(run), run.scenario.get("privacy", {}), terms_of(run)
+    number = {name: format_figure(name, value) for name, value in final.items()}
     total = f"for {protects(run)}; {terms.status}, against {terms.adversary}{'' if run.summary else ', so far'}"
     if number["epsilon"] != number["epsilon_total"]:
         total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
@@ -176,38 +226,14 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     total += f"; {OUTSIDE}" if terms.sends and number["epsilon"] not in ("", "inf") else ""
     what = "links" if number["epsilon_link_max"] else "senders"
     limit = f"epsilon_max is {format_value(privacy.get('epsilon_max'))}; {number['violations']} {what} exceeded it"
-    slot, whose = final["epsilon_link_max"], "worst link, one antenna in phase"
-    if slot is None:  # pairs share noise, or passes send on what was received
+    slot, whose = final["epsilon_link_max"], "worst link (single-antenna receiver)"
+    if slot is None:
         slot, whose = final["epsilon_promised_max"], f"worst sender, against {terms.adversary}"
     assert slot is not None
     whose += f"; {slot:.3g} by Theorem 1" if slot < 1.0 else ""
     whose += f"; {AMPLIFIED}" if run.summary.get("amplified") is True else ""
-    return [
-        ("test accuracy", number["accuracy_mean"] or "none yet", spread or "no evaluation yet"),
-        ("epsilon of the run", number["epsilon"] or "none yet", total),
-        (
-            "epsilon of one slot",
-            f"{exact_slot_epsilon(slot, run.scenario['privacy']['delta']):.3g}",
-            f"{whose}; {limit}",
-        ),
-        ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
-        (
-            "energy used" if energy.get("receive_w") or energy.get("compute_w") else "transmit energy",
-            prefixed(float(run.rounds["energy_j"].sum()), "J"),
-            f"by {run.scenario['network']['nodes']} nodes",
-        ),
-        (
-            "rounds",
-            number["rounds"],
-            _hubs(number)
-            + (f"{number['wall_s']} s of wall-clock time, start-up not counted" if number["wall_s"] else "so far"),
-        ),
-    ]
-
-
-def _hubs(number: dict[str, str]) -> str:
-    """Where nodes are collected by hubs: turns, and what they leave; number: final figures as text."""
-    if not number["disagreement"]:
-        return ""
-    left = f"{number['disagreement']} of disagreement left, {number['uncollected']} nodes not collected"
-    return f"{number['hubs']} turns of hubs each, {left}, on average; "
+    said = [("total epsilon", total), ("epsilon of one slot", f"{whose}; {limit}")]
+    if number["disagreement"]:
+        left = f"{number['disagreement']} of disagreement left, {number['uncollected']} nodes not collected"
+        said.append(("hubs", f"{number['hubs']} turns of hubs each round, {left}, on average"))
+    return said

@@ -2,7 +2,7 @@
 // Shared by all figures: data, theme, axes, drawing, and the note shown instead of an empty figure.
 
 const page = JSON.parse(document.getElementById("data").textContent);
-const chosen = { run: 0, colour: "gain", against: "round", heat: "largest", span: 5 };
+const chosen = { run: 0, colour: "gain", against: "round", heat: "largest", span: 5, node: null };
 const drawers = []; // [section's figures are drawn by, shows one run]
 
 const at = (id) => document.getElementById(id);
@@ -117,18 +117,69 @@ function wrap(made, width) {
   made.title.pad = { t: 8 + 10 * (lines.length - 1) };
 }
 
+// Where a click on a figure names a node: from the point that was hit.
+const nodeOf = {};
+// Along which axis of the run a figure shows the round of the map, if it does.
+const cursorOf = {};
+
+// A line at the round shown; none where the figure's axis does not go along rounds.
+function cursor(id) {
+  const x = cursorOf[id] ? cursorOf[id]() : null;
+  return x === null || x === undefined ? [] : [{ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: colour("soft"), width: 1, dash: "dot" } }];
+}
+function placeCursor() {
+  Object.keys(cursorOf).forEach((id) => { if (at(id).data && !at(id).classList.contains("hidden")) Plotly.relayout(at(id), { shapes: cursor(id) }); });
+}
+
+// Values that differ by less than can be seen: a sentence says more than a row of equal bars.
+const alike = (values, share = 0.002) => {
+  const known = values.filter((v) => v !== null && Number.isFinite(v));
+  return known.length === values.length && known.length > 1 && Math.max(...known) - Math.min(...known) <= share * Math.max(...known.map(Math.abs));
+};
+
+// A button beside the others of a figure that is zoomed.
+function followZoom(figure, made) {
+  const button = figure.parentElement.querySelector(".reset");
+  if (!button) return;
+  if (!made.uirevision) button.classList.add("hidden");
+  figure.removeAllListeners("plotly_relayout");
+  figure.on("plotly_relayout", (event) => {
+    if (Object.keys(event).some((key) => key.endsWith(".range[0]"))) button.classList.remove("hidden");
+    if (Object.keys(event).some((key) => key.endsWith(".autorange"))) button.classList.add("hidden");
+  });
+  button.onclick = () => {
+    const home = {};
+    [["xaxis", made.xaxis], ["yaxis", made.yaxis]].forEach(([name, one]) => {
+      if (one && figure.home[name]) home[`${name}.range`] = figure.home[name].slice(); else home[`${name}.autorange`] = true;
+    });
+    button.classList.add("hidden");
+    Plotly.relayout(figure, home);
+  };
+}
+
 function draw(id, traces, made) {
   at(id).classList.remove("hidden");
+  at(id).home = { xaxis: made.xaxis && made.xaxis.range && made.xaxis.range.slice(), yaxis: made.yaxis && made.yaxis.range && made.yaxis.range.slice() };
+  if (cursorOf[id]) made.shapes = cursor(id);
   // Plotly keeps the margins of a colour bar that changed its side: such a figure is made anew
   const side = narrow() ? "narrow" : "wide";
   if (at(id).dataset.side !== side) { Plotly.purge(at(id)); at(id).dataset.side = side; }
   wrap(made, at(id).clientWidth);
-  return Plotly.react(at(id), traces, made, config);
+  const drawn = Plotly.react(at(id), traces, made, config);
+  followZoom(at(id), made);
+  if (nodeOf[id]) {
+    at(id).removeAllListeners("plotly_click");
+    at(id).on("plotly_click", (event) => {
+      const node = nodeOf[id](event.points[0]);
+      if (node !== null) pick(node);
+    });
+  }
+  return drawn;
 }
 
 // A sentence instead of a figure without marks.
 function leaveOut(ids, note, why) {
-  ids.forEach((id) => { Plotly.purge(at(id)); at(id).classList.add("hidden"); });
+  ids.forEach((id) => { Plotly.purge(at(id)); at(id).dataset.side = ""; at(id).classList.add("hidden"); });
   at(note).textContent = why;
 }
 
@@ -138,6 +189,8 @@ function ticks(count) {
   for (let power = 1; count / step > 12; power *= 10) step = [2, 5, 10].map((digit) => digit * power).find((one) => count / one <= 12) || 10 * power;
   return { tick0: 0, dtick: step, tickformat: "d" };
 }
+// A colour for each node: the chosen one stands out.
+const nodeColours = (count, fill) => Array.from({ length: count }, (_, k) => (chosen.node === null || chosen.node === k ? fill : faded(fill, 0.3)));
 const nodeAxis = (count) => axis("node", { ...ticks(count), range: [-0.7, count - 0.3], showgrid: false });
 
 // Ticks of a logarithmic axis, with plain labels: the values given, else 1, 2, 5, 10, ...

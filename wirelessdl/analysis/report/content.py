@@ -32,7 +32,7 @@ _MAX_PLACES = 400_000  # frames times nodes
 _MAX_LINKS, _MAX_FRAMES = 2000, 300  # drawn on the map
 _MAX_BINS = 200  # rows of a heat map
 _LINK_COLUMNS = ["round", "tx", "rx", "neighbour", "gain", "weight", "epsilon"]
-_NO_GAIN, _NO_LEVEL = -32768, 65535  # codes that stand for no value
+_NO_GAIN, _NO_LEVEL, _NO_TURN = -32768, 65535, 65535  # codes that stand for no value
 
 _ACCOUNTANTS = {
     "pld": "Privacy loss distributions of all releases, composed. Uses amplification by subsampling. This is the total "
@@ -72,6 +72,7 @@ def content_of(run: Run, runs: int, *, accountants: bool = False) -> dict[str, A
         "tradeoff": _tradeoff(run),
         "totals": _totals(run, accountants),
         "power": _power(run),
+        "energy": numbers(run.frame("nodes", ["node", "energy_j"]).groupby("node")["energy_j"].sum()),
         **_network(run, runs, notes),
         "timeline": _timeline(run, runs, notes),
         "notes": notes,
@@ -129,8 +130,7 @@ def _learned(run: Run, runs: int) -> dict[str, Any]:
     count = run.scenario["network"]["nodes"]
     rounds = rounds[thinned(len(rounds), max(2, _MAX_ACCURACIES // (count * runs)))]
     accuracy = nodes.loc[nodes["round"].isin(rounds), "accuracy"].to_numpy().reshape(len(rounds), count)
-    most = float(np.nanmax(accuracy)) if np.isfinite(accuracy).any() else 1.0
-    return {"rounds": numbers(rounds), "accuracy": packed(accuracy, "Float32Array"), "most": most}
+    return {"rounds": numbers(rounds), "accuracy": packed(accuracy, "Float32Array")}
 
 
 def _tradeoff(run: Run) -> dict[str, Any]:
@@ -321,6 +321,7 @@ def _map(run: Run, links: pd.DataFrame, frames: IntArray, runs: int, notes: list
         "epsilon": packed_levels(epsilon),
         **_places(run, chosen),
         "hubs": _hubs(run, chosen),
+        "buildings": run.provenance.get("buildings_m", [])[:_MAX_LINKS],
     }
 
 
@@ -339,18 +340,21 @@ def _hubs(run: Run, frames: IntArray) -> list[dict[str, Any]] | None:
 
 
 def _places(run: Run, frames: IntArray) -> dict[str, Any]:
-    """Positions and states of nodes in the frames: 0 down, 1 silent, 2 transmitting."""
-    nodes = run.frame("nodes", ["round", "x_m", "y_m", "height_m", "up", "transmitted"])
+    """Positions, states (0 down, 1 silent, 2 transmitting) and, where some wait for others, turns of nodes."""
+    nodes = run.frame("nodes", ["round", "x_m", "y_m", "height_m", "up", "transmitted", "turn"])
     nodes = nodes[nodes["round"].isin(frames)]
     shape = (len(frames), -1)
     state = nodes["up"].to_numpy().astype(int) + (nodes["up"] & nodes["transmitted"]).to_numpy().astype(int)
     place = {name: nodes[f"{name}_m"].to_numpy().reshape(shape) for name in ("x", "y", "height")}
     if np.ptp(place["height"]) < 1e-9:
         del place["height"]  # nothing to tell them apart by
+    turn = nodes["turn"].fillna(_NO_TURN).to_numpy(dtype=np.int64).reshape(shape)
+    turns = {"turn": packed(turn, "Uint16Array")} if (turn[turn != _NO_TURN] > 0).any() else {}
     still = all(np.array_equal(values, np.broadcast_to(values[0], values.shape)) for values in place.values())
     return {
         **{name: packed(values[:1] if still else values, "Float32Array") for name, values in place.items()},
         "state": packed(state.reshape(shape), "Uint8Array"),
+        **turns,
     }
 
 
@@ -388,7 +392,8 @@ def _mixing(run: Run, sums: _Sums, rounds: int) -> dict[str, Any]:
         np.fill_diagonal(weight, own - weight.sum(axis=1))
         linked = np.maximum(weight, 0.0)
         parts, _ = connected_components((linked > 0).astype(np.int8), connection="strong")
-        found["pi"] = numbers(perron_vector(linked)) if parts == 1 else None  # not unique in several parts
+        scaled = linked / np.maximum(linked.sum(axis=1, keepdims=True), 1e-300)  # hubs: rows sum to 1 on average only
+        found["pi"] = numbers(perron_vector(scaled)) if parts == 1 else None  # not unique in several parts
     else:
         weight /= sums.width  # a block's rows share its weight
     return {**found, "weight": packed(np.where(weight != 0, weight, np.nan), "Float32Array")}

@@ -1,6 +1,6 @@
 // Figures of links and of time: map, heat maps, mixing, timeline, channel.
 
-const shades = 12, mapped = { frame: 0, timer: null };
+const shades = 12, mapped = { frame: 0, payload: -1, timer: null }; // payload: of the frame, -1 for all
 
 // Colours of a quantity over all frames: ends of its scale, and the shade of a value.
 function scaleOf(map, what) {
@@ -25,16 +25,20 @@ function drawMap() {
   const place = (packed) => { const all = unpack(packed), row = packed.shape[0] > 1 ? f : 0; return all.subarray(row * nodes, (row + 1) * nodes); };
   const x = place(map.x), y = place(map.y), height = map.height ? place(map.height) : null;
   const state = unpack(map.state).subarray(f * nodes, (f + 1) * nodes);
-  const what = chosen.colour, values = unpack(map[what]).subarray(f * links, (f + 1) * links), [low, high] = scaleOf(map, what);
+  const told = run.heat && run.heat.accounted && run.heat.private, what = told ? chosen.colour : "gain", values = unpack(map[what]).subarray(f * links, (f + 1) * links), [low, high] = scaleOf(map, what);
   const lines = Array.from({ length: shades }, () => ({ x: [], y: [] })), hover = { x: [], y: [], text: [] };
-  const hubs = map.hubs ? map.hubs[f] : null, used = hubs ? memberLinks(hubs.turns, nodes) : null;
+  const hubs = map.hubs ? map.hubs[f] : null, part = onePayload(map, f, nodes);
+  const used = part ? part.links : hubs ? memberLinks(hubs.turns, nodes) : null, own = { x: [], y: [] };
+  stepLabel(part);
   for (let n = 0; n < links; n++) {
     const tx = map.tx[n], rx = map.rx[n], value = values[n];
     if (!Number.isFinite(value) || state[tx] < 2 || (used && !used.has(tx * nodes + rx))) continue;
     const shade = Math.min(shades - 1, Math.max(0, Math.floor(shades * (value - low) / (high - low))));
-    const middle = [(x[tx] + x[rx]) / 2, (y[tx] + y[rx]) / 2];
+    if (part && !part.senders.has(tx)) continue;
+    const reach = part && part.links ? 1 : 0.5, middle = [x[tx] + reach * (x[rx] - x[tx]), y[tx] + reach * (y[rx] - y[tx])];
     lines[shade].x.push(x[tx], middle[0], null);
     lines[shade].y.push(y[tx], middle[1], null);
+    if (chosen.node === tx || chosen.node === rx) { own.x.push(x[tx], middle[0], null); own.y.push(y[tx], middle[1], null); }
     if (links <= 600) {
       hover.x.push((x[tx] + middle[0]) / 2); hover.y.push((y[tx] + middle[1]) / 2);
       hover.text.push(`${tx} to ${rx}: ` + (what === "gain" ? `${value.toFixed(1)} dB` : `epsilon ${value.toPrecision(3)}`));
@@ -42,20 +46,23 @@ function drawMap() {
   }
   const traces = lines.map((part, n) => ({
     type: "scatter", mode: "lines", x: part.x, y: part.y, hoverinfo: "skip",
-    line: { color: shadeColour((n + 0.5) / shades), width: links > 600 ? 0.8 : 1.4 },
+    line: { color: shadeColour((n + 0.5) / shades), width: links > 600 ? 0.8 : part ? 2.2 : 1.4 },
+    opacity: chosen.node === null ? 1 : 0.25,
   }));
+  if (own.x.length) traces.push({ type: "scatter", mode: "lines", x: own.x, y: own.y, hoverinfo: "skip", line: { color: colour("s1"), width: 2.4 } });
   traces.push({ type: "scatter", mode: "markers", x: hover.x, y: hover.y, text: hover.text, hoverinfo: "text", marker: { size: 8, opacity: 0 } });
   const looks = [["down", "x-thin", colour("soft")], ["silent", "circle-open", colour("soft")], ["on air", "circle", colour("ink")]];
   const named = nodes <= 60, across = spread(map, "x"), up = spread(map, "y");
   const size = Array.from({ length: nodes }, (_, k) => (nodes > 60 ? 6 : 9) * (height ? 0.75 + 0.9 * aloft(map, height[k]) : 1));
   const sides = named ? labelSides(x, y, size, across, up) : [];
   looks.forEach(([word, symbol, fill], n) => {
-    const who = [...state.keys()].filter((k) => state[k] === n);
+    const shown = (k) => (part && state[k] === 2 && !part.senders.has(k) ? 1 : state[k]); // of one payload: the others wait
+    const who = [...state.keys()].filter((k) => shown(k) === n);
     traces.push({
       type: "scatter", mode: named ? "markers+text" : "markers", x: who.map((k) => x[k]), y: who.map((k) => y[k]),
       text: who.map(String), textposition: named ? who.map((k) => sides[k]) : "top right", textfont: { size: 10, color: colour("soft") }, name: word, cliponaxis: false,
       customdata: who.map((k) => (height ? `, ${height[k].toFixed(0)} m high` : "")), hovertemplate: `node %{text}, ${word}%{customdata}<extra></extra>`,
-      marker: { symbol, size: who.map((k) => size[k]), color: fill, line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : fill } },
+      marker: { symbol, size: who.map((k) => size[k]), color: who.map((k) => (k === chosen.node ? colour("s1") : fill)), line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : who.map((k) => (k === chosen.node ? colour("s1") : fill)) } },
     });
   });
   if (hubs) traces.push(hubRings(hubs.turns, x, y, size));
@@ -70,14 +77,84 @@ function drawMap() {
   const made = layout("", {
     uirevision: chosen.run, xaxis: axis("x in m", { range: across, ...toScale }),
     yaxis: axis("y in m", { range: up, scaleanchor: "x", ...toScale, constraintoward: "middle" }),
+    shapes: map.buildings.map(([left, bottom, width, depth]) => ({
+      type: "rect", layer: "below", x0: left, x1: left + width, y0: bottom, y1: bottom + depth, fillcolor: faded(colour("soft"), 0.16), line: { width: 0 },
+    })),
   });
   if (narrow()) made.margin.b += 40;
   at("none-map").textContent = links ? "" : "No links were traced.";
   const higher = height && map.height.most ? `Higher nodes are drawn larger: ${map.height.most.map((v) => v.toFixed(0)).join(" to ")} m.` : "";
-  at("note-map").textContent = [higher, hubs ? hubWords(hubs) : ""].filter(Boolean).join(" ");
+  at("note-map").textContent = [higher, part ? part.words : hubs ? hubWords(hubs) : ""].filter(Boolean).join(" ");
   draw("fig-map", traces, made);
   drawLearned(map.rounds[f]);
+  showCard();
 }
+
+// Payloads of a frame where nodes send one after another: of a hub's turn collection and broadcast, else turns.
+function payloadsOf(map, f, nodes) {
+  if (map.hubs) return map.hubs[f].turns.flatMap(({ hub, members, failed }) => [
+    { senders: new Set(members), links: new Set(members.map((node) => node * nodes + hub)), words: `${members.length} member${members.length === 1 ? "" : "s"} to hub ${hub}, at once.` },
+    ...(failed ? [] : [{ senders: new Set([hub]), links: new Set(members.map((node) => hub * nodes + node)), words: `Hub ${hub} sends the mean back.` }]),
+  ]);
+  if (!map.turn) return [];
+  const turn = unpack(map.turn).subarray(f * nodes, (f + 1) * nodes), found = new Map();
+  turn.forEach((one, node) => { if (one !== 65535) found.set(one, [...(found.get(one) || []), node]); });
+  return [...found.keys()].sort((a, b) => a - b).map((one) => {
+    const who = found.get(one);
+    return { senders: new Set(who), links: null, words: `Turn ${one + 1}: ${who.length > 8 ? `${who.length} nodes send` : `node${who.length > 1 ? "s" : ""} ${who.join(", ")} send${who.length > 1 ? "" : "s"}`}.` };
+  });
+}
+function onePayload(map, f, nodes) {
+  const found = payloadsOf(map, f, nodes);
+  mapped.payloads = found.length;
+  mapped.payload = Math.min(mapped.payload, found.length - 1);
+  return mapped.payload < 0 ? null : found[mapped.payload];
+}
+function stepLabel(part) {
+  at("turns").classList.toggle("hidden", mapped.payloads < 2);
+  at("turn-label").textContent = part ? `payload ${mapped.payload + 1} of ${mapped.payloads}` : `all ${mapped.payloads} payloads`;
+}
+function step(by) { // all, first, ..., last, all
+  const count = mapped.payloads + 1;
+  mapped.payload = ((mapped.payload + 1 + by + count) % count) - 1;
+  drawMap();
+}
+
+// A frame of the map; every chart over rounds follows, and the timeline turns to it.
+function showFrame(f) {
+  mapped.frame = f;
+  drawMap();
+  placeCursor();
+  const t = current().timeline, k = t.rounds.indexOf(current().map.rounds[mapped.frame]);
+  if (k >= 0 && (k < timeline.first || k >= timeline.first + Math.min(chosen.span, t.rounds.length))) { timeline.first = k; drawTimeline(); }
+}
+
+// One node stands out everywhere; chosen again, none does.
+function pick(node) {
+  chosen.node = node === chosen.node ? null : node;
+  air.links = chosen.node === null ? null : typical(current().map, chosen.node);
+  drawAll(true);
+  drawAccuracy();
+}
+
+function showCard() {
+  const card = at("node-card"), node = chosen.node, run = current();
+  card.classList.toggle("hidden", node === null);
+  if (node === null) return;
+  const learned = run.learned, row = learned.rounds.length - 1, said = [];
+  if (row >= 0) said.push(`test accuracy ${(100 * unpack(learned.accuracy)[row * run.nodes + node]).toFixed(1)}% at the end`);
+  const total = run.totals.accountants[0];
+  if (total && total.epsilon[node] !== null) said.push(`total epsilon ${total.epsilon[node].toPrecision(3)} by ${total.name}`);
+  if (run.energy[node] !== null) said.push(`${(1000 * run.energy[node]).toPrecision(3)} mJ`);
+  const turns = run.map.hubs ? run.map.hubs.reduce((sum, one) => sum + one.turns.filter(({ hub }) => hub === node).length, 0) : 0;
+  if (turns) said.push(`hub in ${turns} turn${turns === 1 ? "" : "s"}`);
+  const close = document.createElement("button"), name = document.createElement("b");
+  close.type = "button"; close.textContent = "×"; close.setAttribute("aria-label", "let go of the node");
+  close.onclick = () => pick(node);
+  name.textContent = `node ${node}`;
+  card.replaceChildren(close, name, `: ${said.join(", ")}.`);
+}
+nodeOf["fig-map"] = (point) => (["down", "silent", "on air"].includes(point.data.name) ? Number(point.text) : null);
 
 // Both directions between hubs and their members, as tx * nodes + rx.
 function memberLinks(turns, nodes) {
@@ -144,11 +221,15 @@ function drawLearned(round) {
   const row = Math.max(0, learned.rounds.findLastIndex((r) => r <= round)), values = unpack(learned.accuracy);
   const accuracy = Array.from(values.subarray(row * nodes, (row + 1) * nodes)), node = accuracy.map((_, n) => n);
   at("none-learned").textContent = "";
+  if (!learned.ends) {
+    const known = values.filter(Number.isFinite), low = Math.min(...known), high = Math.max(...known), room = 0.05 * (high - low) + 0.005;
+    learned.ends = [Math.max(0, low - room), Math.min(1, high + room)]; // of the whole run: dots move, the axis stays
+  }
   draw("fig-learned", [{
-    type: "bar", orientation: "h", x: accuracy, y: node, marker: { color: colour("payload") }, hovertemplate: "node %{y}: %{x:.1%}<extra></extra>",
+    type: "scatter", mode: "markers", x: accuracy, y: node, marker: { color: nodeColours(nodes, colour("payload")), size: nodes > 60 ? 5 : 9 }, hovertemplate: "node %{y}: %{x:.1%}<extra></extra>",
   }], layout(`Test accuracy of each node after round ${learned.rounds[row]}`, {
-    bargap: nodes > 60 ? 0 : 0.25, xaxis: axis("", { range: [0, Math.min(1, 1.08 * learned.most)], tickformat: ".0%" }),
-    yaxis: axis("node", { ...ticks(nodes), range: [nodes - 0.3, -0.7], showgrid: false }),
+    xaxis: axis("", { range: learned.ends, tickformat: ".0%" }),
+    yaxis: axis("node", { ...ticks(nodes), range: [nodes - 0.3, -0.7], showgrid: nodes <= 60 }),
   }));
 }
 
@@ -171,13 +252,12 @@ function play(on) {
   at("play").textContent = on ? "❚❚" : "▶";
   at("play").setAttribute("aria-label", on ? "pause" : "play");
   if (!on) return;
-  const frames = current().map.rounds.length, step = Math.max(1, Math.round(frames / 150));
+  const frames = current().map.rounds.length, stride = Math.max(1, Math.round(frames / 150));
   if (mapped.frame >= frames - 1) mapped.frame = 0;
   mapped.timer = setInterval(() => {
-    mapped.frame = Math.min(mapped.frame + step, frames - 1);
-    drawMap();
+    showFrame(Math.min(mapped.frame + stride, frames - 1));
     if (mapped.frame >= frames - 1) play(false);
-  }, 100);
+  }, 100 / Number(at("speed").value));
 }
 
 function square(packed, width, title, extra) {
@@ -196,9 +276,13 @@ function squareLayout(title, axes) {
 
 function drawHeat() {
   const heat = current().heat;
+  const told = Boolean(heat && heat.accounted && heat.private);
+  at("heat").classList.toggle("hidden", !told);
+  document.querySelector('[data-switch="colour"]').classList.toggle("hidden", !told);
   if (!heat) { leaveOut(["fig-heat"], "none-heat", "No links were traced."); return; }
   if (!heat.accounted) { leaveOut(["fig-heat"], "none-heat", "Links are not accounted for: pairs share noise, or nodes send on what they received (passes, hubs)."); return; }
   if (!heat.private) { leaveOut(["fig-heat"], "none-heat", "No privacy noise: the epsilon of every link is infinite."); return; }
+  at("fig-heat").classList.remove("hidden");
   const titles = { largest: "Largest over the run", mean: "Mean over the rounds", last: `Round ${heat.last_round}` };
   const [traces, axes] = square(heat[chosen.heat], heat.width, "epsilon", { zmin: 0 });
   at("none-heat").textContent = "";
@@ -211,9 +295,12 @@ function drawMixing() {
   at("none-mixing").textContent = "";
   const [traces, axes] = square(mixing.weight, mixing.width, "weight", { zmin: 0 });
   draw("fig-weight", traces, squareLayout("Mean mixing weight", axes));
-  if (mixing.pi) {
+  const spread = mixing.pi ? mixing.pi.map((v) => v * mixing.pi.length) : [];
+  at("none-pi").textContent = "";
+  if (spread.length && alike(spread, 0.03)) leaveOut(["fig-pi"], "none-pi", "Every node has the same weight in the network average, within 3%.");
+  else if (mixing.pi) {
     const node = mixing.pi.map((_, n) => n);
-    draw("fig-pi", [{ type: "bar", x: node, y: mixing.pi.map((v) => v * node.length), marker: { color: colour("payload") }, hovertemplate: "node %{x}: %{y:.3f}<extra></extra>" }],
+    draw("fig-pi", [{ type: "bar", x: node, y: spread, marker: { color: nodeColours(node.length, colour("payload")) }, hovertemplate: "node %{x}: %{y:.3f}<extra></extra>" }],
       layout("Weight in the network average, K π", { bargap: 0.25, xaxis: nodeAxis(node.length), yaxis: axis("") }));
   } else at("fig-pi").classList.add("hidden");
   if (mixing.gap.round.length) {
@@ -234,7 +321,7 @@ function drawTimeline() {
   timeline.first = Math.max(0, Math.min(timeline.first, count - span));
   const kind = unpack(t.kind), node = unpack(t.node), start = unpack(t.start), length = unpack(t.length);
   const begin = t.opened[timeline.first], ms = (s) => 1000 * (s - begin);
-  const least = 0.002 * (t.closed[timeline.first + span - 1] - begin); // pilots stay visible
+  const least = span === 1 ? 0 : 0.002 * (t.closed[timeline.first + span - 1] - begin); // pilots stay visible
   const parts = t.kinds.map(() => ({ x: [], y: [] }));
   for (let r = timeline.first; r < timeline.first + span; r++) {
     for (let n = t.first[t.pattern[r]]; n < t.first[t.pattern[r] + 1]; n++) {
@@ -283,16 +370,18 @@ function drawChannel() {
   });
 }
 
-// The strongest link by its mean gain, the middle one and the weakest.
-function typical(map) {
+// The strongest link by its mean gain, the middle one and the weakest; of one node, if named.
+function typical(map, node = null) {
   const gain = unpack(map.gain), links = map.tx.length, frames = map.rounds.length;
-  const mean = map.tx.map((_, n) => {
+  const mean = map.tx.map((tx, n) => {
+    if (node !== null && tx !== node) return -Infinity;
     let sum = 0, count = 0;
     for (let f = 0; f < frames; f++) { const v = gain[f * links + n]; if (Number.isFinite(v)) { sum += v; count++; } }
     return count ? sum / count : -Infinity;
   });
-  const order = mean.map((_, n) => n).sort((a, b) => mean[b] - mean[a]);
-  return [...new Set([order[0], order[Math.floor(links / 2)], order[links - 1]])];
+  const all = mean.map((_, n) => n).sort((a, b) => mean[b] - mean[a]), own = all.filter((n) => mean[n] > -Infinity);
+  const order = own.length ? own : all;
+  return [...new Set([order[0], order[Math.floor(order.length / 2)], order[order.length - 1]])];
 }
 
 function listLinks() {

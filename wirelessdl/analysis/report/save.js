@@ -1,4 +1,4 @@
-// Under every figure: its picture as SVG, its numbers as CSV.
+// Under every figure: its picture as SVG, or copied as PNG; its numbers as CSV; a way back from a zoom.
 
 function offer(name, text) {
   const link = document.createElement("a");
@@ -28,16 +28,36 @@ function table(traces) {
 }
 const asCsv = (lines) => lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n";
 
+// A picture on the clipboard, on the page's background; a download where there is no clipboard.
+async function copyPicture(shown, name, button) {
+  const box = shown.getBoundingClientRect ? { width: shown.clientWidth, height: shown.clientHeight } : {};
+  const still = { data: shown.data, layout: { ...shown.layout, ...box, paper_bgcolor: colour("paper") } };
+  try {
+    const url = await Plotly.toImage(still, { format: "png", scale: 2 });
+    const bytes = Uint8Array.from(atob(url.split(",")[1]), (c) => c.charCodeAt(0));
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": new Blob([bytes], { type: "image/png" }) })]);
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = "copy PNG"; }, 1200);
+  } catch { // no permission, or no clipboard
+    Plotly.downloadImage(still, { format: "png", scale: 2, filename: name });
+  }
+}
+
 // Buttons of a figure: what its picture shows, a figure or { data, layout }, and its numbers, both made when asked for.
 function saveRow(name, picture, numbers) {
   const row = document.createElement("div");
   row.className = "save";
-  [["SVG", () => Plotly.downloadImage(picture(), { format: "svg", filename: name })], ["CSV", () => offer(`${name}.csv`, numbers())]].forEach(([words, act]) => {
+  [
+    ["reset zoom", `reset the zoom of ${name}`, () => {}], ["copy PNG", `copy ${name} as PNG`, (button) => copyPicture(picture(), name, button)],
+    ["SVG", `save ${name} as SVG`, () => Plotly.downloadImage(picture(), { format: "svg", filename: name })],
+    ["CSV", `save ${name} as CSV`, () => offer(`${name}.csv`, numbers())],
+  ].forEach(([words, label, act]) => {
     const made = document.createElement("button");
     made.type = "button";
     made.textContent = words;
-    made.setAttribute("aria-label", `save ${name} as ${words}`);
-    made.onclick = act;
+    made.setAttribute("aria-label", label);
+    made.onclick = () => act(made);
+    if (words === "reset zoom") made.className = "reset hidden";
     row.append(made);
   });
   return row;

@@ -10,10 +10,10 @@ function drawAll(onlyOneRun) {
 }
 
 document.querySelectorAll(".run-switch").forEach((select) => {
-  select.onchange = () => { chosen.run = Number(select.value); air.links = null; timeline.first = 0; play(false); showRun(); drawAll(true); };
+  select.onchange = () => { chosen.run = Number(select.value); air.links = null; chosen.node = null; mapped.payload = -1; timeline.first = 0; play(false); showRun(); drawAll(true); drawAccuracy(); };
 });
 
-const switches = { colour: drawMap, against: () => { drawAccuracy(); drawLoss(); }, heat: drawHeat, span: drawTimeline };
+const switches = { colour: drawMap, against: drawAccuracy, heat: drawHeat, span: drawTimeline };
 document.querySelectorAll(".switch").forEach((group) => {
   const name = group.dataset.switch;
   group.querySelectorAll("button").forEach((button) => {
@@ -25,7 +25,18 @@ document.querySelectorAll(".switch").forEach((group) => {
   });
 });
 
-at("round").oninput = () => { play(false); mapped.frame = Number(at("round").value); drawMap(); };
+at("round").oninput = () => { play(false); showFrame(Number(at("round").value)); };
+at("speed").onchange = () => { if (mapped.timer !== null) play(true); };
+if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) at("speed").value = "0.25";
+at("turn-back").onclick = () => step(-1);
+at("turn-on").onclick = () => step(1);
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|SELECT|BUTTON|TEXTAREA|SUMMARY)$/.test(event.target.tagName)) return;
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (by) { play(false); showFrame(Math.min(Math.max(mapped.frame + by, 0), current().map.rounds.length - 1)); }
+  else if (event.key === " ") { event.preventDefault(); play(mapped.timer === null); }
+  else if (event.key === "Escape" && chosen.node !== null) pick(chosen.node);
+});
 at("play").onclick = () => play(mapped.timer === null);
 at("earlier").onclick = () => { timeline.first -= chosen.span; drawTimeline(); };
 at("later").onclick = () => { timeline.first += chosen.span; drawTimeline(); };
