@@ -241,11 +241,13 @@ class Nothing:
     def update(self, received):
         return received
 
-class Hides(Ball):
-    moves = 10.0
-    def step(self, received, state, gradient, round):
-        self.v = gradient(received)
-        return received - gradient.step * self.v, state
+class Hides:
+    '''What another node asked for, kept beside what cannot be written down.'''
+    def __init__(self):
+        self.rate, self.seen = (lambda: 1.0), []
+    def change(self, received, state, gradient, round):
+        self.seen.append(gradient(received))
+        return -self.seen[-1] - self.seen[0], state
 """
 
 
@@ -273,7 +275,7 @@ def test_memory_of_gradients_is_refused_where_less_is_declared_than_it_moves(lia
     ("update", "words"),
     [
         ("liars.py:Nothing", "the class needs a method base(received, state, round), or change("),
-        ("liars.py:Hides", "Hides.step remembers in self"),
+        ("liars.py:Hides", "Hides.change remembers in self"),
     ],
 )
 def test_a_class_that_is_no_update_is_one_line(liars, update, words):
