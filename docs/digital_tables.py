@@ -28,10 +28,10 @@ def results(runs: Sequence[Run], name: str) -> str:
     return f"{accuracy}, {two_digits(seconds)} s, {two_digits(joules)} J"
 
 
-def time_to_accuracy(runs: Sequence[Run]) -> str:
+def time_to_accuracy(runs: Sequence[Run], least: float = REACHED) -> str:
     found = []
     for run in runs:
-        reached = run.rounds[run.rounds["accuracy_mean"] >= REACHED]
+        reached = run.rounds[run.rounds["accuracy_mean"] >= least]
         if len(reached):
             found.append(run.rounds.loc[: reached.index[0], "airtime_s"].sum())
     if not found:

@@ -33,6 +33,7 @@ class Transcript:
         self.learning = self.world.learning
         self.learning.radius = 1e3  # no projection: it is not linear, and moves nothing apart
         self.learning._mixed.zero_()
+        self.learning._update = self.learning._running_update()
         self.names, self.heard, self.decisions, self.given = [], [], [], []
         self._pull = torch.linspace(0.1, 0.7, self.world.nodes, dtype=torch.float64)
         for draws in self.learning._draws:
@@ -125,6 +126,10 @@ class Transcript:
         self.given.append(given)
         result = self._round(given)
         self.heard.append(self.learning._mixed.clone())  # of which accuracy is shown, whoever was on air
+        if self.mistake == "momentum of x":
+            self.learning._update._state["before"].copy_(self.learning.x)
+        elif self.learning._update is not None:  # what an update that sees no data works with is known, too
+            self.heard += [self.learning.base.clone(), self.learning.point.clone()]
         return result
 
     # --- what it amounts to

@@ -229,16 +229,19 @@ class Memory:
 
     def require_none(self) -> None:
         """Raise where its attributes have changed since it was made."""
-        if self._first is not None and _fingerprint(self._part) != self._first:
+        if _fingerprint(self._part) != self._first:
             raise ContractError(f"{self._name} remembers in self, which a resumed run would not have: {self._remedy}")
 
 
-def _fingerprint(part: object) -> bytes | None:
-    """The attributes of an object as bytes; None where they cannot be written down."""
-    try:
-        return pickle.dumps(vars(part))
-    except Exception:  # attributes may be anything
-        return None
+def _fingerprint(part: object) -> dict[str, bytes | int]:
+    """The attributes of an object: as bytes, or which object it is where that cannot be written down."""
+    found: dict[str, bytes | int] = {}
+    for name, value in getattr(part, "__dict__", {}).items():
+        try:
+            found[name] = pickle.dumps(value)
+        except Exception:  # attributes may be anything
+            found[name] = id(value)
+    return found
 
 
 def guard_of(where: str, part: object, method: str) -> Guard:

@@ -1,7 +1,8 @@
 """Distances of final models from both minima: of sum f_i, and of sum pi_i f_i, to which mixing without 1/z_ii leads.
 
 A study varies scenario.rounds: a run of T rounds is the beginning of a longer one with the same seed, so its final
-models are those of round T. Distance: root mean square over nodes of |x_i - minimum|.
+models are those of round T. Distance: root mean square over nodes of |x_i - minimum|. pi is that of the mean of all A
+that were traced.
 
     argmin sum_i w_i f_i = (sum_i w_i H_i)^-1 sum_i w_i b_i,   H_i = A_i'A_i / n_i + penalty I,  b_i = A_i'y_i / n_i
 """
@@ -37,13 +38,11 @@ def minima_table(folder: Path, plan: Plan) -> pd.DataFrame:
             if planned.cell != cell.cell or planned.path not in finished:
                 continue
             run = study.run(planned.path)
-            last = int(run.rounds["round"].iloc[-1])
-            nodes = run.frame("nodes", rounds=(last, last)).sort_values("node")
-            mixing = run.matrix("weight", last)
-            np.fill_diagonal(
-                mixing, nodes["row_sum"].to_numpy(float) - np.nansum(mixing * ~np.eye(len(nodes), dtype=bool), 1)
-            )
-            weights = np.stack([np.ones(len(nodes)), perron_vector(np.nan_to_num(mixing))])
+            links, nodes = run.frame("links"), int(run.scenario["network"]["nodes"])
+            mixing = np.zeros((nodes, nodes))
+            np.add.at(mixing, (links["rx"], links["tx"]), links["weight"] / links["round"].nunique())
+            np.fill_diagonal(mixing, 1.0 - mixing.sum(axis=1))  # rows sum to 1 with perfect CSI
+            weights = np.stack([np.ones(nodes), perron_vector(mixing)])
             checkpoint = load_checkpoint(run.path)
             assert checkpoint is not None  # a finished run has one
             given = plan.scenario(cell, planned.seed, planned.run)

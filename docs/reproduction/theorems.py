@@ -3,7 +3,8 @@
     wirelessdl reproduce theorem1 --scale cpu
     python docs/reproduction/theorems.py outputs/reproduce-cpu
 
-Writes, beside each of the studies theorem1, theorem2 and bias that the folder has, its CSV files and its figure.
+Writes, beside each of the studies theorem1, theorem2, bias and bias-fading that the folder has, its CSV files and its
+figure.
 """
 
 import sys
@@ -38,10 +39,13 @@ def bias(study: Study, figure: str) -> dict[str, pd.DataFrame]:
     return {"minima": table}
 
 
+STUDIES = {"theorem1": theorem1, "theorem2": theorem2, "bias": bias, "bias-fading": bias}
+
+
 def write(folder: Path) -> list[Path]:
     """All that the studies in a folder give; returns the CSV files."""
     written = []
-    for name, tables_of in (("theorem1", theorem1), ("theorem2", theorem2), ("bias", bias)):
+    for name, tables_of in STUDIES.items():
         if not is_study(folder / name):
             continue
         for table, frame in tables_of(open_study(folder / name), name).items():

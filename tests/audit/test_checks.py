@@ -90,7 +90,7 @@ SOUND = {
     "float64": {"learning": {"dtype": "float64"}, "faults": CRASH},
     **{
         f"update {name}": {"learning": {"update": name, "sampling": "without-replacement", "batch_size": 20}}
-        for name in ("nesterov", "push-sum", "local-steps", "gradient-tracking")
+        for name in ("momentum", "nesterov", "weight-decay", "push-sum", "local-steps", "gradient-tracking")
     },
     "update error-feedback": {"learning": {"update": "error-feedback", "top_k": 0.5}},
     "update heavy-ball, a crash": {"learning": {"update": "heavy-ball", "dtype": "float64"}, "faults": CRASH},

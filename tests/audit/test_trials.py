@@ -6,7 +6,7 @@ from broken_engines import REGRESSION, assert_gaussian, attacked
 
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record, same_frames
-from wirelessdl.audit.trials import AuditJob, make_trial, run_trials
+from wirelessdl.audit.trials import AuditJob, make_trial, run_trials, trial_streams
 from wirelessdl.audit.wiretap import LinkView
 from wirelessdl.run.build import build
 
@@ -32,6 +32,20 @@ def test_ratios_of_full_batches_are_those_of_the_charged_gaussian():
     trials, recording, link = trials_of(attacked(privacy={"epsilon_max": 2.0}, learning=REGRESSION), "batch", 600)
     assert_gaussian(trials.own, trials.with_canary, np.sqrt(np.sum(recording.mu("own")[:, 0] ** 2)))
     assert_gaussian(trials.link, trials.with_canary, link.mu)
+
+
+@pytest.mark.parametrize("update", ["sgd", "momentum", "nesterov", "weight-decay", "push-sum"])
+def test_the_score_of_an_attack_is_that_of_the_charged_gaussian_in_every_trial(update):
+    """Given what was sent before, a release adds N(+-d^2 / 2, d^2) to the score, d what twins differ by over the noise.
+
+    So sum d^2 <= mu^2 in every trial is more than any number of trials shows. Labels +L and -L attain it.
+    """
+    scenario = attacked(learning={**REGRESSION, "update": update})
+    trial, (recording, _) = make_trial(AuditJob(scenario, 4, 0, 64, first_canary(scenario), "batch", None))
+    charged = np.sqrt(np.sum(recording.mu("own")[:, 0] ** 2))
+    found = [trial.run(bool(number % 2), trial_streams(scenario, number)).mu for number in range(16)]
+    assert max(found) <= charged * (1 + 1e-6)
+    assert min(found) >= charged * (1 - 1e-3)  # less what rounding of models in float32 is charged with
 
 
 @pytest.mark.parametrize(("late", "flight_time"), [(0.0, False), (0.3, False), (0.3, True)])

@@ -4,9 +4,10 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from conftest import tiny_table
+from conftest import mostly_slow, tiny_table
 from watching import Watched
 
 from wirelessdl import ContractError, ScenarioError, resume, simulate
@@ -17,6 +18,7 @@ OWN = {"objective": "own-noise", "alpha_min": 1e-9}
 NETWORK = {"nodes": 5, "topology": {"kind": "erdos-renyi", "p": 0.6}}
 DATA = {"kind": "synthetic", "classes": 3, "features": 6, "samples": 200, "test_samples": 20}
 CRASH = {"crashes": {"kind": "schedule", "events": [{"node": 1, "at_s": 0.021, "for_s": 0.02}]}}
+DOWN = {"crashes": {"kind": "schedule", "events": [{"node": 1, "at_s": 0.12, "for_s": 0.06}]}}
 MEMBERS = {
     "momentum": {"update": "momentum", "momentum": 0.7},
     "nesterov": {"update": "nesterov"},
@@ -241,11 +243,13 @@ class Nothing:
     def update(self, received):
         return received
 
-class Hides(Ball):
-    moves = 10.0
-    def step(self, received, state, gradient, round):
-        self.v = gradient(received)
-        return received - gradient.step * self.v, state
+class Hides:
+    '''What another node asked for, kept beside what cannot be written down.'''
+    def __init__(self):
+        self.rate, self.seen = (lambda: 1.0), []
+    def change(self, received, state, gradient, round):
+        self.seen.append(gradient(received))
+        return -self.seen[-1] - self.seen[0], state
 """
 
 
@@ -273,7 +277,7 @@ def test_memory_of_gradients_is_refused_where_less_is_declared_than_it_moves(lia
     ("update", "words"),
     [
         ("liars.py:Nothing", "the class needs a method base(received, state, round), or change("),
-        ("liars.py:Hides", "Hides.step remembers in self"),
+        ("liars.py:Hides", "Hides.change remembers in self"),
     ],
 )
 def test_a_class_that_is_no_update_is_one_line(liars, update, words):
@@ -329,13 +333,20 @@ def test_a_user_s_file_of_fifteen_lines_does_what_the_built_in_one_does(name, bu
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_a_user_s_declared_update_resumes_bit_for_bit(liars, tmp_path):
-    sections = {"trace": {"checkpoint_every": 20, "flush_every": 20}, "learning": {"eval_every": 30}}
-    scenario = parse_scenario(table("liars.py:Kept", rounds=60, **sections), folder=str(liars))
+@pytest.mark.parametrize(
+    "update", mostly_slow(["liars.py:Kept", "nesterov", "push-sum", "top-k", "heavy-ball"], "nesterov")
+)
+def test_a_run_that_is_interrupted_while_a_node_is_down_resumes_bit_for_bit(update, liars, tmp_path):
+    sections = {"trace": {"checkpoint_every": 20, "flush_every": 20}, "learning": {"eval_every": 30}, "faults": DOWN}
+    scenario = parse_scenario(table(update, rounds=60, **sections), folder=str(liars))
     whole = simulate(scenario, out=tmp_path / "whole")
     done = []
     part = simulate(scenario, out=tmp_path / "part", on_round=done.append, should_stop=lambda: len(done) >= 30)
     assert part.state == "interrupted"
+    down = part.nodes[part.nodes["node"] == 1].set_index("round")["up"]
+    assert not down.iloc[-1]
     part = resume(part.path)
     for one, other in zip(whole.final_models(), part.final_models()):
         assert all(torch.equal(one[name], other[name]) for name in one)
+    for name in ("rounds", "nodes"):
+        pd.testing.assert_frame_equal(getattr(whole, name), getattr(part, name))

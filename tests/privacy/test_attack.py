@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.gaussian import analytic_epsilon, analytic_mu
 from wirelessdl.privacy.attack import attack_epsilon, largest_rate, least_rate, sender_claim, weigh
 from wirelessdl.privacy.terms import PrivacyAssumptions
 
@@ -34,6 +34,14 @@ def test_the_bound_of_a_gaussian_release_lies_below_mu_and_close_to_it():
     assert np.sum(found > mu) <= 19
     assert np.median(found) > 0.9 * mu
     assert attack_epsilon(weigh(*gaussian_scores(rng, mu, 4000), doubt=0.05), 1e-4) < analytic_epsilon(1.2, 1e-4)
+
+
+def test_short_audits_of_an_attack_that_attains_the_proof_exceed_it_in_some_of_a_hundred():
+    """200 trials at exactly the mu of epsilon 7.81: a bound may be wrong in 5%, and is then wrong by much."""
+    rng, mu = np.random.default_rng(5), analytic_mu(7.81, 1e-4)
+    found = np.array([weigh(*gaussian_scores(rng, mu, 200), doubt=0.05).mu for _ in range(500)])
+    assert 5 <= np.sum(found > mu) <= 25
+    assert analytic_epsilon(float(found.max()), 1e-4) > 8.09
 
 
 def test_scores_that_say_nothing_prove_nothing():

@@ -169,6 +169,7 @@ def gram_of(world, node):
     ("changes", "said"),
     [
         (["privacy.epsilon_total=inf", "privacy.epsilon_max=1.0"], "gram_share is 0.3 with privacy.epsilon_total inf"),
+        (["learning.update=nesterov"], 'with another update; plain steps are proven: use "sgd"'),
         (["privacy.unit=node"], 'with privacy.unit "node"; all samples of a node move it without bound'),
         (["scenario.rounds=3"], "its stage takes 3 rounds of scenario.rounds 3: set at least 4, or gram_share = 0"),
         (["learning.dataset=fashion-mnist-subset"], "needs samples that are rows of features"),

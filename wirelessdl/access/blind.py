@@ -98,8 +98,8 @@ class BlindCarrier(Weigher):
         self._apart = given.apart_square
         self._noise_w = np.full(len(given.on_air), self._given.thermal_w) + (0.0 if jammer_w is None else jammer_w)
         carried = super().carry(given)
-        missed = float(np.sqrt(np.mean(np.abs(_columns(carried.steps, given.on_air) - 1.0) ** 2)))
-        return replace(carried, rounds={"column_error": missed})
+        missed = np.abs(_columns(carried.steps, given.on_air) - 1.0)
+        return replace(carried, rounds={"column_error": float(np.sqrt(np.mean(missed**2))) if missed.size else np.nan})
 
     def weigh(
         self,

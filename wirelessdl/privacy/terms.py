@@ -253,7 +253,7 @@ class PrivacyAssumptions:
 
     @property
     def conditions(self) -> list[str]:
-        """What the proven total assumes; the engine guarantees all of it except for the learner's memory."""
+        """What the proven total assumes; the engine guarantees all but what learner and update remember."""
         if not self.sends:
             return [
                 "nothing is sent: models never leave their nodes, and there is nothing to hide",
@@ -271,7 +271,8 @@ class PrivacyAssumptions:
             "clients and their sizes are fixed and public",
             "gains, mixing, plan, faults and compute times do not depend on data",
             "the own term holds the noise that was sent",
-            "a learner remembers nothing but its weights (a class of your own is tried before the run, not proven)",
+            "a learner remembers nothing but its weights, and an update knows nothing but what it is given (a class of "
+            "your own is tried, not proven)",
             "batches are drawn anew each round, keyed by node and round"
             if self.sampler != "shuffled"
             else f"batches follow an order drawn anew each epoch; {'epochs' if self.by_epoch else 'rounds'} count",

@@ -7,13 +7,16 @@
     step     x, state <- step(s, state, gradient, round)                 gradients as it likes
              x <- Proj(x)                                                nothing but the ball
 
-**Statement.** Totals of `base` are those of plain SGD, amplification by sampling included, whatever it does. Under
-`change` a release moves by 2C gamma mult at most, for one sample as for all data of a node, whatever it does and
-remembers; nothing amplifies. Of `step` nothing is proven: it declares `moves`, times 2C/B per gamma mult.
+**Statement.** Totals of `base` are those of plain SGD, amplification by sampling included, whatever it makes of what
+it is given. Under `change` a release moves by 2C gamma mult at most, for one sample as for all data of a node, whatever
+it makes of that and remembers; nothing amplifies. Of `step` nothing is proven: it declares `moves`, times 2C/B per
+gamma mult. Condition: a class of yours knows what it is given, and nothing else (globals, files, a model that shares).
+What it keeps in self ends the run; all else is tried by `wirelessdl audit`, not proven.
 
 **Proof.** base: base, point and state are functions of what was received: of released values, and of receiver noise.
 Given the past they are known to the adversary, as s is. One record enters x only by the one clipped gradient at a known
-point, so it moves x by at most sens gamma mult: the release is the same Gaussian about a known centre. This covers
+point, so it moves x by at most sens gamma mult: the release is the same Gaussian about a known centre, and mu of the
+whole transcript that of plain SGD (exactly: `tests/round/test_update_transcripts.py`). This covers
 s + b (s - s_before), Nesterov's point, weight decay, averages of received models. It does not cover memory of own
 gradients. change: s is known, and two changes of norm C or less are 2C apart; Proj is 1-Lipschitz. Whatever went into
 them may have been there before, so a release counts whole in every round. A user's class is called node by node, with
