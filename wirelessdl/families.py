@@ -14,7 +14,7 @@ Modules are imported by name, so nothing but this table knows one: to add a memb
 section of its page. A member's imports at the top are light (no torch, no SciPy): scenarios are checked with it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
@@ -101,3 +101,20 @@ def columns(table: str) -> list[tuple[str, str, str, str]]:
 def classes(family: Family) -> dict[str, Any]:
     """Classes of all built-in members, by name."""
     return {name: import_module(path).Member for name, path in MEMBERS[family].items()}
+
+
+class LazyClasses(Mapping[str, Any]):
+    """Classes by name, imported when asked for: torch takes seconds. homes: module and class of each name."""
+
+    def __init__(self, homes: Mapping[str, tuple[str, str]]):
+        self.homes = homes
+
+    def __getitem__(self, name: str) -> Any:
+        module, title = self.homes[name]
+        return getattr(import_module(module), title)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.homes)
+
+    def __len__(self) -> int:
+        return len(self.homes)

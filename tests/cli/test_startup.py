@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from conftest import tiny
 
 import wirelessdl
 from wirelessdl.cli.list import _described, _of_class, _of_source
+from wirelessdl.learning.features import FEATURES
 from wirelessdl.learning.models import MODELS
 
 HARNESS = """
@@ -90,10 +92,11 @@ def test_a_run_loads_neither_pandas_nor_figures_nor_statistics(tmp_path):
     assert not loaded & (unused | {"dp_accounting", "torch.utils.flop_counter", "dask"})
 
 
-def test_models_are_listed_from_their_source_as_from_their_classes():
+def test_models_and_features_are_listed_from_their_source_as_from_their_classes():
     assert list(MODELS) == ["softmax", "logistic", "ridge", "mlp", "cnn", "resnet20"]
-    for name, home in MODELS.homes.items():
-        (summary, parameters), (same, others) = _of_source(*home), _of_class(MODELS[name])
+    for module, title in [*MODELS.homes.values(), *FEATURES.homes.values()]:
+        found = getattr(import_module(module), title)
+        (summary, parameters), (same, others) = _of_source(module, title), _of_class(found)
         assert summary == same
         assert [(one.name, one.default) for one in parameters] == [(one.name, one.default) for one in others]
     assert _described(MODELS, "ridge", ()) == "Linear regression with an L2 penalty. [dim]features, penalty = 0.01[/]"

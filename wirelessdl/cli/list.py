@@ -178,13 +178,17 @@ def _of_class(target: Any) -> tuple[str, list[inspect.Parameter]]:
 
 
 def _of_source(module: str, title: str) -> tuple[str, list[inspect.Parameter]]:
-    """The same of a class that is not loaded, whose constructor is its own, with literals as defaults."""
+    """The same of a class that is not loaded, whose constructor is its own, with literals as defaults, or none."""
     spec = find_spec(module)
     assert spec is not None
     assert spec.origin is not None
     tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
     body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == title)
-    given = next(node for node in body.body if isinstance(node, ast.FunctionDef) and node.name == "__init__").args
+    summary = (ast.get_docstring(body) or "").partition("\n")[0]
+    made = [node for node in body.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    if not made:
+        return summary, []
+    given = made[0].args
     required = [None] * (len(given.args) - len(given.defaults))
     pairs = [*zip(given.args, (*required, *given.defaults)), *zip(given.kwonlyargs, given.kw_defaults)]
     parameters = [
@@ -195,7 +199,7 @@ def _of_source(module: str, title: str) -> tuple[str, list[inspect.Parameter]]:
         )
         for argument, node in pairs[1:]  # without self
     ]
-    return (ast.get_docstring(body) or "").partition("\n")[0], parameters
+    return summary, parameters
 
 
 def _toml(value: Any) -> str:

@@ -46,10 +46,9 @@ from numpy.typing import NDArray
 
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
+from wirelessdl.families import LazyClasses
 from wirelessdl.learning.data.dataset import Dataset
 from wirelessdl.learning.data.images import as_images, cache_folder
-from wirelessdl.learning.patches import RandomPatches
-from wirelessdl.learning.pretrained import PublicModule
 
 Float32Array = NDArray[np.float32]
 _BLOCK = 500  # images at a time: their maps stay in the cache
@@ -144,12 +143,14 @@ class AsStored:
         return samples
 
 
-FEATURES: dict[str, Callable[..., Features]] = {
-    "none": AsStored,
-    "oriented-gradients": OrientedGradients,
-    "random-patches": RandomPatches,
-    "module": PublicModule,
-}
+FEATURES = LazyClasses(
+    {
+        "none": (__name__, "AsStored"),
+        "oriented-gradients": (__name__, "OrientedGradients"),
+        "random-patches": ("wirelessdl.learning.patches", "RandomPatches"),
+        "module": ("wirelessdl.learning.pretrained", "PublicModule"),
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +204,7 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
         return rows
 
     tried = data.test_x[:_TRIAL_SAMPLES]
-    together = transform(tried) if is_user_class or isinstance(features, PublicModule) else None
+    together = transform(tried) if is_user_class or isinstance(features, FEATURES["module"]) else None
     if together is not None:
         _require_same(_alone(transform, tried), together, name)
     if is_user_class:

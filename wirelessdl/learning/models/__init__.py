@@ -1,32 +1,15 @@
 """Built-in learners by the name scenarios use, loaded on first use: torch takes seconds, and names need none of it."""
 
 import math
-from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from wirelessdl.families import LazyClasses
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Learners(Mapping[str, Any]):
-    """Classes by name, each imported when it is asked for. homes: module and class of each name."""
-
-    def __init__(self, homes: Mapping[str, tuple[str, str]]):
-        self.homes = homes
-
-    def __getitem__(self, name: str) -> Any:
-        module, title = self.homes[name]
-        return getattr(import_module(module), title)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.homes)
-
-    def __len__(self) -> int:
-        return len(self.homes)
-
-
-MODELS = Learners(
+MODELS = LazyClasses(
     {
         "softmax": ("wirelessdl.learning.models.closed_form", "Softmax"),
         "logistic": ("wirelessdl.learning.models.convex", "Logistic"),
