@@ -11,6 +11,7 @@ from wirelessdl.audit.collusion import listed
 from wirelessdl.learning import announced
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.exchange import Exchange
+from wirelessdl.learning.gram import Gram
 from wirelessdl.learning.sampling import Sampler
 
 REGRESSION = {
@@ -197,3 +198,35 @@ def noise_after_the_quantiser(patch: pytest.MonkeyPatch) -> None:
         return real(self, replace(given, messages=None), draws, coarse, sent, out)
 
     patch.setattr(Exchange, "payload", payload)
+
+
+# --- Gram stages that cheat
+
+
+def gram_of_long_rows(patch: pytest.MonkeyPatch) -> None:
+    """Rows of features enter the triangle as they are, not scaled to norm 1."""
+    patch.setattr("wirelessdl.learning.gram.unit_rows", lambda rows: np.asarray(rows, dtype=np.float64))
+
+
+def gram_of_little_noise(patch: pytest.MonkeyPatch) -> None:
+    """Half of the noise in the frames of the stage, all of it in training. For a stage of three frames."""
+    real = NodeDraws.fill_normal
+
+    def fill_normal(self, out, round, purpose, nodes=None):
+        real(self, out, round, purpose, nodes)
+        if purpose == "noise" and round <= 3:
+            out.mul_(0.5)
+
+    patch.setattr(NodeDraws, "fill_normal", fill_normal)
+
+
+def gram_without_noise_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    """A node makes its preconditioner from its own triangle, which no noise hides."""
+    real = Gram.finish
+
+    def finish(self) -> None:
+        if self._triangles is not None:
+            self.heard.copy_(torch.from_numpy(self._triangles))
+        real(self)
+
+    patch.setattr(Gram, "finish", finish)

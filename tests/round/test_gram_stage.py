@@ -8,6 +8,7 @@ import tomli_w
 import torch
 from conftest import refusal, tiny, tiny_table
 from exact_transcripts import Transcript
+from interrupting import HELD, HOLD, assert_same_tables, start, wait_for_hold
 
 import wirelessdl
 from wirelessdl.analysis.verify import verify
@@ -17,6 +18,7 @@ from wirelessdl.privacy import total_epsilon
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.wiring import make_engine, run_rounds
+from wirelessdl.trace.checkpoint import load_checkpoint
 
 DELTA, SHARE, NODES = 1e-5, 0.3, 6
 FRAMES = 3  # 60 features, 10 classes
@@ -191,3 +193,29 @@ def test_baselines_of_a_scenario_with_a_stage_are_valid(tmp_path):
     assert shares == {"local": 0.0, "no-privacy": 0.0, "central-dp": SHARE}
     run = simulate(wirelessdl.load_scenario(path, baseline="central-dp"), out=tmp_path)
     assert run.summary["epsilon_total"] == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_of_the_stage_and_resumed_it_equals_an_uninterrupted_run(tmp_path):
+    changes = {
+        "scenario": {"rounds": 34},
+        "privacy": PAIRS,
+        "radio": {"alignment": "hubs", "truncate_snr_db": 18, "subslots": 1},
+        "learning": {"dataset": {**DATA, "features": 120, "classes": 2}, "closing_passes": 1},
+        "trace": {"checkpoint_every": 20, "flush_every": 20, "connect": HELD},
+    }
+    made = sections()
+    table = tiny_table(**made | {name: {**made.get(name, {}), **section} for name, section in changes.items()})
+    for folder in (tmp_path / "killed", tmp_path / "whole"):
+        folder.mkdir()
+        (folder / "hold.py").write_text(HOLD)
+        (folder / "tiny.toml").write_text(tomli_w.dumps(table))
+    process = start("tiny.toml", "--quiet", cwd=tmp_path / "killed", hold_in=25)
+    wait_for_hold(tmp_path / "killed", process)
+    process.kill()
+    process.communicate()
+    (killed,) = (tmp_path / "killed" / "outputs").iterdir()
+    assert load_checkpoint(killed).round == 20
+    whole = simulate(wirelessdl.load_scenario(tmp_path / "whole" / "tiny.toml"), out=tmp_path / "whole")
+    assert whole.rounds["stage"].tolist() == ["gram"] * 30 + ["train"] * 4
+    assert_same_tables(wirelessdl.resume(killed).path, whole.path)

@@ -224,10 +224,12 @@ def pending_gradients(run: Run) -> tuple[FloatArray, FloatArray]:
     if stage:  # a triangle is pending all the time
         begun = run.frame("nodes", ["sent_learning_rate", "sent_multiplier"]).to_numpy()[: stage * count]
         gamma, factor = begun.reshape(stage, count, 2).max(axis=0).T
+    # training begins with the gradients of the stage's last frame, which a run that is read may not have reached
+    training = len(stepped) if stage and not stepped[stage - 1 :].any() else stage - 1
     for row, rate in enumerate(run.rounds["learning_rate"].to_numpy()):
-        if row < stage - 1:
+        if row < training:
             continue
-        held = ~(present[row] & sent[row]) & (row != stage - 1)  # what was not sent stays
+        held = ~(present[row] & sent[row]) & (row != training)  # what was not sent stays
         gamma = np.where(stepped[row], rate, np.where(held, gamma, 0.0))
         factor = np.where(stepped[row], multiplier[row], np.where(held, factor, 0.0))
     return gamma, factor
