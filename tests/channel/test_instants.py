@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from wirelessdl.channel.antennas import Antennas
 from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain
@@ -86,17 +87,22 @@ def test_instants_together_equal_one_after_the_other(name):
     assert together.checksums == alone.checksums
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_gains_of_chosen_links_are_those_of_all(name):
-    """Whatever was asked before: some links at two instants, then all."""
+@pytest.mark.parametrize(
+    ("name", "antennas"), [*((name, 1) for name in MODELS), ("urban", 100), ("block", 3), ("one way", 3), ("delays", 3)]
+)
+def test_gains_of_chosen_links_are_those_of_all(name, antennas):
+    """Whatever was asked before: all links of a first instant, some at two more, then all. Paths of the scatter to 100
+    antennas are summed in pieces, in the same order for some links.
+    """
     links, chosen = moving_links(), np.array([1, 2, 5])
     instants = [Instants(tuple(links[part]), TIMES_S[part]) for part in (slice(0, 1), slice(1, 3), slice(3, None))]
-    every, some = (Chain(MODELS[name](), Streams(1), phases=True) for _ in range(2))
+    every, some = (Chain(MODELS[name](), Streams(1), phases=True, antennas=Antennas(antennas, 0.5)) for _ in range(2))
     for number, given in enumerate(instants):
-        whole, asked = every.gains(given), some.gains(given, chosen if number < 2 else None)
-        for field in ("now", "mean", "phase_rad"):
+        few = number == 1 or (number == 0 and antennas == 1)
+        whole, asked = every.gains(given), some.gains(given, chosen if few else None)
+        for field in ("now", "mean", "phase_rad", "antennas"):
             expected = getattr(whole, field)
-            expected = expected[..., chosen] if number < 2 else expected
+            expected = expected[..., chosen] if few else expected
             np.testing.assert_array_equal(getattr(asked, field), expected)
 
 

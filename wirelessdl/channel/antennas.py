@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray, IntArray, read_only
-from wirelessdl.links import Geometry, Instants, Links, Pairs
+from wirelessdl.links import Instants, Links, Motion, MovingLinks, Pairs
 
 Complex = NDArray[np.complex128]
 
@@ -42,14 +42,20 @@ class Antennas:
 
     def over(self, instants: Instants) -> Instants:
         """Every link once per antenna, antenna by antenna, `[M * links]`; what follows places agrees among them."""
-        places = instants.places or instants
+        places, motion, some = instants.places or instants, instants.motion, instants.chosen
         # the same objects while places hold: conditions of links are worked out once
         self._same = {
             id(links): self._same.get(id(links), (links, _copies(links, self.count))) for links in places.links
         }
         same = tuple(self._same[id(links)][1] for links in places.links)
-        own = tuple(self._numbered(links) for links in instants.links)
-        return Instants(own, instants.time_s, Instants(same, places.time_s), instants.place)
+        again = Motion(*(np.tile(of, (1, self.count, 1)) for of in (motion.position_m, motion.velocity_mps)))
+        own = MovingLinks(self._numbered(instants.links[0], kept=some is None).at(again.at(0)), again)
+        some = None if some is None else self.copies(some, len(places.links[0]))
+        return Instants(own, instants.time_s, Instants(same, places.time_s), instants.place, chosen=some)
+
+    def copies(self, chosen: IntArray, links: int) -> IntArray:
+        """Places of some of so many links among all antennas' copies, `[M * n]`."""
+        return np.asarray((chosen + links * np.arange(self.count)[:, None]).reshape(-1))
 
     def correlated(self, h: Complex) -> Complex:
         """h of correlated antennas from independent ones, `[..., M, links]`."""
@@ -60,12 +66,17 @@ class Antennas:
             found[..., antenna, :] = self.correlation * found[..., antenna - 1, :] + fresh * h[..., antenna, :]
         return found
 
-    def _numbered(self, links: Links) -> Links:
-        """Copies of a receiver, one per antenna, with numbers of their own, which select draws."""
-        if self._spread is None or self._base is None or self._base.rx is not links.rx:
-            self._base, self._spread = links, _spread(links, self.count)
-        place, speed = links.geometry.position_m, links.geometry.velocity_mps
-        return self._spread.at(Geometry(np.tile(place, (self.count, 1)), np.tile(speed, (self.count, 1))))
+    def _numbered(self, links: Links, *, kept: bool) -> Links:
+        """Copies of a receiver, one per antenna, with numbers of their own, which select draws.
+
+        kept: whether the same links will be asked about again.
+        """
+        if self._base is not None and self._spread is not None and self._base.rx is links.rx:
+            return self._spread
+        spread = _spread(links, self.count)
+        if kept:
+            self._base, self._spread = links, spread
+        return spread
 
 
 def _copies(links: Links, count: int) -> Links:
@@ -135,7 +146,7 @@ def beam(h: Complex) -> Complex:
         v = towards_sum(h * np.exp(-1j * np.angle(along)), 1.0)
         v = v / np.linalg.norm(v)
         tried.append(v)
-    least = [float(np.abs(one.conj() @ h).min()) for one in tried]
+    least = np.abs(np.stack(tried).conj() @ h).min(axis=1)
     return np.asarray(tried[int(np.argmax(least))])
 
 

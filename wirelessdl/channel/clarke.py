@@ -103,7 +103,9 @@ class Clarke:
     def _sum(self, node_cycles: FloatArray, number: IntArray, one: IntArray, other: IntArray) -> NDArray[np.complex128]:
         """h of every process, `[instants, processes]`. node_cycles: [instants, K] F; one, other: ends of each."""
         rings = self._rings_of(number)
-        rows = min(self.paths, max(1, PHASES_AT_ONCE // max(1, len(number))))
+        assert self._of is not None
+        # paths at a time: as of all processes, so that some of them are summed in the same order
+        rows = min(self.paths, max(1, PHASES_AT_ONCE // max(1, len(self._of))))
         at_once = max(1, PHASES_AT_ONCE // max(1, rows * len(number)))  # instants; sums keep their order
         parts = [
             self._sum_some(rings, node_cycles[n : n + at_once], one, other, rows)

@@ -327,9 +327,8 @@ class Chain:
         """
         instants, fresh = self._hold(instants)
         several = self.array.count > 1
-        wanted, chosen = chosen, None if several else chosen  # with several antennas all links are drawn, then chosen
         some = instants if chosen is None else instants.only(chosen)
-        spread = self.array.over(instants) if several else some
+        spread = self.array.over(some) if several else some
         shape = (len(some), len(some.links[0]))
         offset_hz = self.offset_hz
         now = np.ones((shape[0], len(spread.links[0])) if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
@@ -338,8 +337,7 @@ class Chain:
         if phase is not None and self._pair_word is not None:
             phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, spread.links[0].pair)[0]
         if phase is not None and self._flight_hz is not None:
-            every = np.stack([links.distance_m for links in spread.links]) if several else some.distance_m
-            flight_s = every / SPEED_OF_LIGHT_MPS
+            flight_s = np.tile(some.distance_m, self.array.count) / SPEED_OF_LIGHT_MPS
             if offset_hz is None:
                 phase -= 2.0 * np.pi * (self._flight_hz * flight_s % 1.0)
             else:
@@ -348,24 +346,26 @@ class Chain:
         for named in self.models:
             turn = None
             redrawn = isinstance(named.model, Composable) and named.model.redrawn
-            asked = spread if several and named.small_scale else instants
+            each = several and named.small_scale  # antennas fade by themselves
+            selective = named.response is not None and (offset_hz is not None or self.phases)
             if goes_on and redrawn:
                 factor, turn = self._block[named.stream]
-            elif named.response is not None and (offset_hz is not None or self.phases):
-                factor, turn = self._selective(named, asked)
             elif named.placed:
                 factor = self._at_places(named, instants, fresh)[:, slice(None) if chosen is None else chosen]
                 factor = factor[instants.place]
+            elif named.amplitudes is not None and not redrawn and not selective:
+                factor, turn = self._factors(named, spread if each else some)  # of a link, whatever others are asked
             else:
-                alone = named.amplitudes is not None and not redrawn  # of a link, whatever others are asked about
-                factor, turn = self._factors(named, some if alone and not several else asked)
+                every = self.array.over(instants) if each else instants
+                factor, turn = self._selective(named, every) if selective else self._factors(named, every)
             if redrawn:
                 self._block[named.stream] = factor[-1:], None if turn is None else turn[-1:]
-            if chosen is not None and factor.shape[-1] != shape[1]:
-                factor, turn = factor[..., chosen], None if turn is None else turn[..., chosen]
+            if chosen is not None and factor.shape[-1] != (now.shape[-1] if each else shape[1]):
+                of = self.array.copies(chosen, len(instants.links[0])) if each else chosen
+                factor, turn = factor[..., of], None if turn is None else turn[..., of]
             if phase is not None and turn is not None:
                 phase += turn[:, None] if phase.ndim > turn.ndim else turn
-            if several and not named.small_scale:
+            if several and not each:
                 now = now * np.tile(factor, self.array.count)
             else:
                 now = now * (factor[:, None] if now.ndim > factor.ndim else factor)
@@ -385,8 +385,6 @@ class Chain:
             return ChannelGains(now, mean, phase)
         h = self.array.correlated((now * np.exp(1j * phase)).reshape(shape[0], self.array.count, shape[1]))
         now, phase = now[:, : shape[1]], phase[:, : shape[1]]
-        if several and wanted is not None:
-            return ChannelGains(now[:, wanted], mean[:, wanted], phase[:, wanted], h[:, :, wanted])
         return ChannelGains(now, mean, phase, h)
 
     def _hold(self, instants: Instants) -> tuple[Instants, Instants]:
