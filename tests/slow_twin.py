@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import torch
+from slow_byzantine import SlowAttack
 from slow_channel import SlowChannel, SlowPlan, batch_size, sensitivity
 from slow_digital import SlowDigital
 from slow_offsets import SlowOffsets
@@ -19,7 +20,7 @@ class SlowTwin:
     def __init__(self, world):
         self.world, self.channel, self.offsets = world, SlowChannel(world), SlowOffsets(world)
         self.scenario, self.digital = world.scenario, SlowDigital(world, self.channel)
-        self.K = world.nodes
+        self.K, self.attack = world.nodes, SlowAttack(world)
         self.m = world.learning.learner.size
         self.x = [np.zeros(self.m) for _ in range(self.K)]
         self.z = [[1.0 if i == j else 0.0 for j in range(self.K)] for i in range(self.K)]
@@ -69,6 +70,8 @@ class SlowTwin:
         eta = self._normal(t, "noise")
         w = [self.x[j] + sends[j] * math.sqrt((1 - alpha[j]) / alpha[j]) * sigma[j] * eta[j] for j in range(K)]
 
+        if self.scenario.radio.access.name != "digital":
+            w = self.attack.sent(t, w, sends, alpha)
         orthogonal = self.scenario.radio.access.name == "tdma"
         thermal = self._normal(t, "thermal")
         share_heard = 10 ** (-self.scenario.radio.cancellation_db / 10)
@@ -80,6 +83,9 @@ class SlowTwin:
             decoded, self.attempts, self.lasted_ns = self.digital.deliver(frame, round(time_s * 1e9), sends, *links)
             coded = self.digital.rounded(t, w)
             w = [coded[j] if sends[j] else w[j] for j in range(K)]
+            attacked = self.attack.sent(t, w, sends, alpha)
+            coded = self.digital.rounded(t, attacked)
+            w = [w[j] if attacked[j] is w[j] else coded[j] for j in range(K)]
             for i in range(K):
                 A[i] = known[i] = self.digital.weights(i, decoded, sends, neighbours, listening[i])
                 s[i] = sum(A[i][j] * w[j] for j in range(K))

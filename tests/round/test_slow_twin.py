@@ -256,6 +256,37 @@ TROUBLED = {
             "quantizer_block": 100,
         },
     },
+    "attackers with the other sign, late and down": {
+        "privacy": {"epsilon_max": 1.0},
+        "faults": {"byzantine": {"kind": "sign-flip", "nodes": [0, 3], "from_round": 3, "factor": 40.0}},
+    },
+    "attackers that replay, half duplex, thermal noise": {
+        "privacy": {"epsilon_max": 1.0},
+        "radio": {"duplex": "half", "thermal_noise": True},
+        "faults": {"byzantine": {"kind": "replay", "share": 0.4, "from_round": 2}},
+    },
+    "attackers of all power, one at a time": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "radio": {"access": "tdma"},
+        "faults": {"byzantine": {"kind": "noise", "nodes": [1, 2]}},
+    },
+    "attackers of zeros, in messages": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "network": {"nodes": 6, "topology": {"kind": "ring"}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {"access": "digital", **NOISY, "quantizer_bits": 5, "attempts": 3},
+        "faults": {"byzantine": {"kind": "zero", "nodes": [2]}},
+    },
+    "attackers with the other sign, in messages": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "network": {"nodes": 6, "topology": {"kind": "ring"}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {"access": "digital", **NOISY, "quantizer_bits": 5, "attempts": 3},
+        "faults": {"byzantine": {"kind": "sign-flip", "nodes": [2], "factor": 3.0}},
+    },
     "digital, a fixed rate, no noise": {
         "privacy": {"epsilon_max": float("inf")},
         "power": {"objective": "own-noise"},
@@ -278,6 +309,10 @@ QUICK = (
     "one at a time, weak links left out slot by slot, pilots, uneven powers",
     "digital, fading, jammed, listening",
     "digital, three slots, strangers, each attempt alone",
+    "attackers with the other sign, late and down",
+    "attackers that replay, half duplex, thermal noise",
+    "attackers of all power, one at a time",
+    "attackers with the other sign, in messages",
 )
 
 

@@ -24,6 +24,7 @@ from wirelessdl.contract import Guard, capability
 from wirelessdl.families import UpdateKind
 from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, draw_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, LearnerTrials, refuse_autocast, refuse_mixing
+from wirelessdl.learning.byzantine import RunningAttack
 from wirelessdl.learning.clipping import (
     Clipping,
     charged_share,
@@ -158,7 +159,13 @@ class LearningEngine:
             try_declaration(name, update, self.moves, learner.size, batch=replaced)
         # an audit listens in its place
         self.exchange = Exchange(self.nodes, learner.size, self.device, self.dtype, self._workers)
+        self._set_attack(streams)
         self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
+
+    def _set_attack(self, streams: Streams) -> None:
+        """Attackers, at their first payload."""
+        if self.settings.attackers is not None:
+            self.exchange.attack = RunningAttack(self.settings.attackers, self.learner.size, streams)
 
     def _running_update(self) -> RunningUpdate | None:
         """None for plain SGD, which steps from what was received."""
@@ -239,6 +246,7 @@ class LearningEngine:
         self._mixed.copy_(self._initial(streams))
         self._step.zero_()
         self._update = self._running_update()
+        self._set_attack(streams)
         if isinstance(self.strategy, Threads) and self.remembered is not None:
             self.strategy.remember(self.nodes)
 
@@ -283,10 +291,12 @@ class LearningEngine:
                 self._gradient[part] = x
             return x
 
-        mixed, self_interference_power, held_power = self._on_air(given, model)
+        mixed, self_interference_power, held_power, attack_square = self._on_air(given, model)
         radiated = noise = None
         if given.announced:
-            radiated, noise = self.exchange.announced_steps(given.announced, given.round, self.draws, mixed)
+            radiated, noise = self.exchange.announced_steps(
+                given.announced, given.round, self.draws, mixed, given.attack
+            )
         if start is not None and self.gram is not None:  # models stay where they begin
             self.gram.take(given.round, mixed, update.keep)
             mixed.copy_(start)
@@ -336,6 +346,7 @@ class LearningEngine:
             None if self._objective is None else self._objective.excess(evaluated),
             radiated,
             noise,
+            attack_square,
         )
 
     def _take(
@@ -433,6 +444,11 @@ class LearningEngine:
         if self.remembered is not None:
             found["remembered"] = self.remembered
         kept = {name: values.cpu().numpy().copy() for name, values in found.items()}
+        if self.exchange.attack is not None:
+            kept |= {
+                "attack_first": self.exchange.attack.first.copy(),
+                "attack_began": self.exchange.attack.began.copy(),
+            }
         if self.gram is not None:
             kept |= {"gram_heard": self.gram.heard.numpy().copy(), "gram_got": self.gram.got.copy()}
             kept["gram_done"] = np.array([len(self.gram.matrices) > 0])
@@ -450,6 +466,9 @@ class LearningEngine:
             self.remembered.copy_(torch.as_tensor(state["remembered"]))
         if self._update is not None:
             self._update.restore(state)
+        if self.exchange.attack is not None:
+            self.exchange.attack.first[:] = state["attack_first"]
+            self.exchange.attack.began[:] = state["attack_began"]
         if self.gram is not None:
             self.gram.heard.copy_(torch.as_tensor(state["gram_heard"]))
             self.gram.got[:] = state["gram_got"]
@@ -516,18 +535,26 @@ class LearningEngine:
 
     def _on_air(
         self, given: RoundInput, model: Callable[[slice], Tensor]
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """What every node holds after all steps; ||w||^2 / m and that of what was held and sent, where they matter."""
-        power = self.exchange.payload(given, self._draws, model, self._spare, self._mixed)
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        """What every node holds after all steps; ||w||^2 / m, that of what was held and sent, and that of attackers,
+        where they matter.
+        """
+        power, attacks = self.exchange.payload(given, self._draws, model, self._spare, self._mixed), None
+        if given.attack is not None and not given.announced:
+            rows = torch.as_tensor(given.attack.nodes, device=self.device)
+            squares = (
+                torch.linalg.vector_norm(self._spare.index_select(0, rows), dim=1).square_().div_(self.learner.size)
+            )
+            attacks = self._spare.new_full((self.nodes,), torch.nan).index_copy_(0, rows, squares)
         if len(given.steps) == 1 and given.steps[0].plain:
-            return self._mixed, power, None
+            return self._mixed, power, None, attacks
         if self._third is None:
             self._third = torch.empty_like(self._mixed)
         y, self._spare, self._third, passed = self.exchange.held_steps(
-            given.steps, given.round, self._draws, self._spare, self._mixed, self._third
+            given.steps, given.round, self._draws, self._spare, self._mixed, self._third, given.attack
         )
         self._mixed = y
-        return y, power, passed
+        return y, power, passed, attacks
 
     def _batch(self, worker: int, nodes: range, round: int, call: int = 0) -> Batch:
         if nodes in self._kept_batches:

@@ -34,6 +34,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.announced import AnnouncedStep, send_announced
+from wirelessdl.learning.byzantine import AttackInput, RunningAttack
 from wirelessdl.learning.clipping import wide
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.records import MessageInput, PairInput, RoundInput, StepInput
@@ -55,6 +56,7 @@ class Exchange:
         self.rows = max(1, (_NOISE_PIECE if device.type == "cpu" else _ON_ACCELERATORS) // size)
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
         self.air, self.held_air = Superposer(device, dtype), Superposer(device, dtype)
+        self.attack: RunningAttack | None = None
 
     def payload(
         self, given: RoundInput, draws: Sequence[NodeDraws], model: Callable[[slice], Tensor], sent: Tensor, out: Tensor
@@ -80,6 +82,14 @@ class Exchange:
             if messages is not None:  # last of all: scales are those of what is noisy already
                 self._round(messages, draws[worker], given.round, nodes, sent)
 
+        def attacked() -> None:
+            if given.attack is None or given.announced:
+                return
+            self._replace_(given.attack, given.round, 0, sent)
+            if messages is not None:  # attackers choose bits of messages, too
+                for node in given.attack.nodes.tolist():
+                    self._round(messages, draws[0], given.round, range(node, node + 1), sent)
+
         if given.announced:
 
             def work(worker: int, piece: int) -> None:
@@ -88,10 +98,20 @@ class Exchange:
             self.workers.each(-(-self.nodes // self.rows), work)
             out.copy_(sent)
             return None
-        return self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send)
+        return self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send, attacked)
+
+    def _replace_(self, attack: AttackInput, round: int, step: int, sent: Tensor) -> None:
+        """What attackers send in place of their payloads. step: of the round, from 0."""
+        assert self.attack is not None
+        self.attack.replace_(attack, round, step, sent)
 
     def announced_steps(
-        self, steps: Sequence[AnnouncedStep], round: int, draws: NodeDraws, held: Tensor
+        self,
+        steps: Sequence[AnnouncedStep],
+        round: int,
+        draws: NodeDraws,
+        held: Tensor,
+        attack: AttackInput | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Payloads in sequence, in place: `held` is w at first. W radiated, summed over payloads, `[K]`, and the
         variance that receivers added to the sum of all nodes.
@@ -113,7 +133,11 @@ class Exchange:
                 drawn = torch.empty(len(rows), self.size, dtype=self.dtype, device=self.device)
                 draws.fill_normal(drawn, round, 0, rows.tolist())
             noise, drawn = drawn[: len(step.receivers)], drawn[len(step.receivers) :]
-            power, variance = self.announce(step, held, noise, *([before] if step.together else []))
+            sent = [before] if step.together else []
+            if attack is not None and np.isin(attack.nodes, step.senders).any():
+                sent = [(before if step.together else held).clone()]
+                self._replace_(attack, round, number, sent[0])
+            power, variance = self.announce(step, held, noise, *sent)
             radiated += power
             added += variance
         if extra:
@@ -134,6 +158,7 @@ class Exchange:
         before: Tensor,
         y: Tensor,
         spare: Tensor,
+        attack: AttackInput | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The y of the last step, the two tensors that are free again, ||v||^2 / m of what was held and sent, `[K]`.
 
@@ -143,6 +168,8 @@ class Exchange:
         power = torch.zeros(self.nodes, dtype=self.dtype, device=self.device)
         self._weigh(steps[0], y, before, before)
         for number, one in enumerate(steps[1:]):
+            if attack is not None:
+                self._replace_(attack, round, 1 + number, y)
             power += self._limit(one, y, before) * self.tensor(one.power_ratio)
             self._receive(one.segments, round, number, draws, y, spare, self.held_air, None)
             self._weigh(one, spare, y, before)
@@ -179,8 +206,10 @@ class Exchange:
         out: Tensor,
         air: Superposer,
         send: Callable[[int, range], None] | None,
+        attacked: Callable[[], None] = lambda: None,
     ) -> Tensor | None:
-        """Receiver noise, and then A of what was sent, into `out`; send: what each piece of nodes does first."""
+        """Receiver noise, and then A of what was sent, into `out`; send: what each piece of nodes does first, attacked:
+        what is done to `sent` after it."""
         noise = any(segment.receiver_noise for segment in segments)
         interferes = any(segment.self_interference_scale.any() for segment in segments)
         power = torch.empty(self.nodes, dtype=self.dtype, device=self.device) if interferes else None
@@ -208,6 +237,7 @@ class Exchange:
             self.workers.each(-(-self.nodes // self.rows), work)
         if not noise:
             out.zero_()
+        attacked()
         air.superpose(segments, sent, out)
         return power
 

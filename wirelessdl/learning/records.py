@@ -10,6 +10,7 @@ from torch import Tensor
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.families import UpdateKind
 from wirelessdl.learning.announced import AnnouncedStep
+from wirelessdl.learning.byzantine import Attackers, AttackInput
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.gradients import StrategyName
 from wirelessdl.learning.sampling import Sampling
@@ -101,6 +102,7 @@ class RoundInput:
     messages: MessageInput | None = None  # None: what is sent arrives as it is
     gram: FloatArray | None = None  # in a frame of the Gram stage: [K] c that nodes multiply their triangles by
     announced: tuple[AnnouncedStep, ...] = ()  # in place of what steps send, where there are any
+    attack: AttackInput | None = None  # None: nobody attacks in this round
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -124,6 +126,7 @@ class RoundResult:
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
     radiated_w: Tensor | None = None  # W in each announced payload, summed over payloads
     receiver_noise: Tensor | None = None  # variance per coordinate that receivers added to the sum of all, likewise
+    attack_square: Tensor | None = None  # ||v||^2 / m that attackers sent in place of w, NaN of others; None: nobody
     accuracy: Tensor | None = None  # share of the test set that the model gets right; None: not evaluated
 
     @property
@@ -152,6 +155,7 @@ class Settings:
     passes: int = 0  # most mixing passes of a round
     eval_samples: int = 0  # test samples of an evaluation; 0: all
     links: int | None = None  # that are heard in a slot; None: all pairs may be
+    attackers: Attackers | None = None
     gram: bool = False  # whether training begins with a Gram stage
     adjacency: str = "replace-one"  # what the sensitivity of a gradient is of
     least_step: float = math.inf  # smallest gamma * multiplier of all rounds; inf: no rounding of steps is counted

@@ -160,7 +160,7 @@ def _faults(world: World) -> str:
     """What may go wrong, in the scenario's words."""
     faults, energy = world.scenario.faults, world.simulation.energy
     named = {"crashes": faults.crashes, "blockage": faults.blockage, "stragglers": faults.stragglers}
-    named["jammer"] = faults.jammer
+    named |= {"jammer": faults.jammer, "byzantine": faults.byzantine}
     found = [f"{key} ({part.name})" for key, part in named.items() if part.name != "none"]
     if faults.crashes.name != "none":
         found.append(f"rejoin by {'listening' if faults.rejoin == 'listen' else 'keeping the model'}")

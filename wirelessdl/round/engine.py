@@ -31,6 +31,7 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.contract import guarded
 from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import slot_epsilon
+from wirelessdl.learning.byzantine import AttackInput
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.schedule import Schedule
@@ -226,6 +227,7 @@ class Engine:
             release=release,
             charged=self._charged(release),
             computes=stages.gate.computing(air.on_air, participation),
+            attackers=self._attackers(round, len(air.on_air)),
             budget_w=budget_w,
             sigma=sigma,
             learning_rate=gamma,
@@ -311,7 +313,22 @@ class Engine:
             pairs=decision.air.protection.noise(noise_scale),
             messages=self.stages.carrier.messages(decision.on_air),
             announced=decision.carried.announced,
+            attack=self._attack(decision),
         )
+
+    def _attackers(self, round: int, nodes: int) -> BoolArray:
+        """Nodes that send something else than they hold, if they send, `[K]`."""
+        attackers, found = self.stages.learning.settings.attackers, np.zeros(nodes, dtype=bool)
+        if attackers is not None and round >= attackers.from_round:
+            found[attackers.nodes] = True
+        return found
+
+    def _attack(self, decision: FrameDecision) -> AttackInput | None:
+        """Attackers of this frame, and how much power they have, in units of models."""
+        nodes, plan = np.flatnonzero(decision.attackers & decision.on_air), decision.plan
+        if not len(nodes):
+            return None
+        return AttackInput(nodes, (plan.problem.power_w / (plan.alpha * decision.budget_w))[nodes])
 
     def _silence(self, over_budget: BoolArray) -> None:
         """The step that will now never be sent is taken back, so that nothing shown later depends on it."""

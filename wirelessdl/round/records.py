@@ -81,6 +81,7 @@ class FrameDecision:
     carried: Carried
     release: FrameRelease
     charged: Charged
+    attackers: BoolArray  # nodes that send something else than they hold, if they send (`faults.byzantine`)
     computes: BoolArray  # who takes a gradient step: those on air, or everyone where nothing is ever sent
     budget_w: FloatArray  # power that amplitudes are measured against
     sigma: FloatArray

@@ -13,6 +13,7 @@ from wirelessdl.contract import capability
 from wirelessdl.families import kind_of_update, member
 from wirelessdl.gaussian import analytic_mu
 from wirelessdl.learning.batch import sample_shape
+from wirelessdl.learning.byzantine import Attackers, chosen_attackers
 from wirelessdl.learning.clipping import sensitivity, step_rounding
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import most_rounds
@@ -285,6 +286,7 @@ def _engine(
         eval_samples=learning.eval_samples,
         links=links,
         least_step=least_step,
+        attackers=_attackers(builder, streams),
     )
     try:
         engine = LearningEngine(learner, data, client_indices, streams, settings)
@@ -292,6 +294,25 @@ def _engine(
         raise builder.fail(error) from error
     _check_rounding(builder, engine)
     return engine
+
+
+def _attackers(builder: Builder, streams: Streams) -> Attackers | None:
+    """Who attacks, and how: keys of the first, and parameters of the kind, stand in one table."""
+    where, part, nodes = "faults.byzantine", builder.scenario.faults.byzantine, builder.scenario.network.nodes
+    if part.name == "none":
+        builder.part(where, part)
+        return None
+    if builder.scenario.silent:
+        raise builder.fail(f'{where} is "{part.name}" where nothing is sent, so nobody can attack: set it to "none"')
+    who = {key: value for key, value in part.parameters.items() if key in ("nodes", "share", "from_round")}
+    rest = {key: value for key, value in part.parameters.items() if key not in who}
+    built = builder.part(where, Part(**{part.key: part.name, **rest}))
+    builder.resolved[where] = Part(**{**builder.resolved[where].to_table(), **who})
+    try:
+        chosen, first = chosen_attackers(who, nodes, streams.world(where))
+    except ValueError as error:
+        raise builder.fail(f"{where}.{error}") from error
+    return Attackers(part.name, built, chosen, first)
 
 
 def _check_rounding(builder: Builder, engine: LearningEngine) -> None:

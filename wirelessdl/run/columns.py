@@ -65,6 +65,11 @@ def node_columns(
     alpha, budget_w, on_air = flat(lambda d: d.plan.alpha), flat(lambda d: d.budget_w), flat(lambda d: d.on_air)
     sigma = flat(lambda d: d.sigma)
     power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
+    sent_square = [record.result.attack_square for record in records]
+    if any(square is not None for square in sent_square):  # attackers send no model with noise
+        nothing = np.full(count, np.nan)
+        known = np.concatenate([nothing if square is None else fetch([square])[0] for square in sent_square])
+        power_w = np.where(np.isnan(known), power_w, on_air * alpha * budget_w * known)
     if decisions[0].carried.coded:  # symbols of a code, whatever they stand for
         power_w = on_air * flat(lambda d: d.plan.power_w)
     power_w = np.concatenate(
@@ -83,6 +88,7 @@ def node_columns(
         )
     ]
     stepped = np.concatenate([record.stepped for record in records])
+    attackers = flat(lambda d: d.attackers)
     return {
         "round": np.repeat([decision.round for decision in decisions], count),
         "node": np.tile(np.arange(count), len(decisions)),
@@ -97,7 +103,8 @@ def node_columns(
         "z_lost": flat(lambda d: d.z_lost),
         "turn": np.ma.masked_array(flat(lambda d: d.turn), ~on_air),
         **{name: _nodes_of_access(decisions, name, kind) for name, kind, *_ in columns("nodes")},
-        "accuracy": _accuracy(records, count),
+        "attacks": attackers & on_air,
+        "accuracy": np.ma.masked_where(attackers, _accuracy(records, count)),
         "loss": np.ma.masked_array(loss.ravel(), ~stepped),
         "grad_norm": np.ma.masked_array(fetch([record.result.grad_norm for record in records]).ravel(), ~stepped),
         "nonfinite_gradients": np.ma.masked_array(

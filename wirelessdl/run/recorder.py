@@ -145,7 +145,7 @@ def progress(record: RoundRecord, rounds: int, terms: PrivacyAssumptions) -> Pro
     """Where the run is, from an evaluated record. terms: what totals are stated under."""
     result, decision = record.result, record.decision
     assert result.accuracy is not None
-    accuracy = fetch([result.accuracy])
+    accuracy = fetch([result.accuracy])[0][~decision.attackers]
     loss = fetch([result.loss])[0][record.stepped]
     return Progress(
         round=decision.round,

@@ -11,6 +11,7 @@ from wirelessdl.channel.csi import CSI
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.families import classes
+from wirelessdl.learning.byzantine import ATTACKS
 from wirelessdl.learning.data import DATASETS
 from wirelessdl.learning.features import FEATURES
 from wirelessdl.learning.models import MODELS
@@ -69,6 +70,7 @@ PARTS: dict[str, PartKind] = {
     "faults.blockage": PartKind(BLOCKAGES, "blocked(links, time_s, snr_db)", ("nodes",)),
     "faults.stragglers": PartKind(STRAGGLERS, "factor(node, round)", ("nodes", "rng")),
     "faults.jammer": PartKind(JAMMERS, "noise_w(geometry, time_s)", ("nodes", "rng", "frequency_hz")),
+    "faults.byzantine": PartKind(ATTACKS, "send(honest, first, limit, round, rng)"),
 }
 
 

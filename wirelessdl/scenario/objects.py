@@ -59,6 +59,7 @@ PART_KEYS = {
     "blockage": "faults.blockage",
     "stragglers": "faults.stragglers",
     "jammer": "faults.jammer",
+    "byzantine": "faults.byzantine",
 }
 _LIST = "channel.models"  # the one key that holds several parts
 _NAMES = ("kind", "model")

@@ -168,6 +168,7 @@ _NO_NOISE = (
     _NO_STAGE,
 )
 _SILENT = (
+    "faults.byzantine=none",
     "network.topology=none",
     "network.server=none",
     *_INDEPENDENT,
@@ -216,6 +217,7 @@ _ONE_NODE = (
 )
 
 _PUBLISHED = (
+    "faults.byzantine=none",
     "network.topology=none",
     "network.server=none",
     "radio.access=published",

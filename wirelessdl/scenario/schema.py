@@ -349,7 +349,7 @@ class TimeSection(Section):
 
 
 class FaultsSection(Section):
-    """Crashes, blocked links, slow nodes and jammers."""
+    """Crashes, blocked links, slow nodes, jammers and attackers."""
 
     crashes: Part = Field(Part(kind="none"), description="Outages of nodes.")  # type: ignore[call-arg]
     rejoin: Literal["keep", "listen"] = Field(
@@ -360,6 +360,11 @@ class FaultsSection(Section):
     blockage: Part = Field(Part(kind="none"), description="Links that are blocked.")  # type: ignore[call-arg]
     stragglers: Part = Field(Part(kind="none"), description="Nodes whose gradient takes longer.")  # type: ignore[call-arg]
     jammer: Part = Field(Part(kind="none"), description="Interference power at receivers.")  # type: ignore[call-arg]
+    byzantine: Part = Field(
+        Part(kind="none"),  # type: ignore[call-arg]
+        description="Nodes that send something else than their model, within their power. { kind, nodes = [...] or "
+        "share, from_round = 1 }, and parameters of the kind: who attacks, numbers or a share drawn with the seed.",
+    )
 
 
 class EnergySection(Section):

@@ -24,7 +24,7 @@ _COLUMNS = {
     "rounds": """
         round                   int    -    round t, from 1
         time_s                  float  s    simulated time at the end of the frame's last payload
-        accuracy_mean           float  -    test accuracy, mean over nodes, of s (hardened) or of the updated x
+        accuracy_mean           float  -    test accuracy, mean over honest nodes, of s (hardened) or of the updated x
                                             (paper); for a regression, the share of variance explained; null without
                                             evaluation
         accuracy_min            float  -    test accuracy of the worst node
@@ -100,7 +100,8 @@ _COLUMNS = {
         turn                 int    -    turn in which it transmitted, the same in every slot, from 0; null if it did
                                          not
         + access
-        accuracy             float  -    test accuracy; null without evaluation
+        attacks              bool   -    whether it sent something else than its model (faults.byzantine)
+        accuracy             float  -    test accuracy; null without evaluation, and of attackers
         loss                 float  nat  mini-batch loss at the point of the gradient; null without a gradient
         grad_norm            float  -    norm of the clipped gradient; null without a gradient
         nonfinite_gradients  int    -    gradients that were not finite and counted as zero: samples of the batch
