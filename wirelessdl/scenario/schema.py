@@ -362,6 +362,16 @@ class FaultsSection(Section):
     jammer: Part = Field(Part(kind="none"), description="Interference power at receivers.")  # type: ignore[call-arg]
 
 
+class EventsSection(Section):
+    """Processes of your own."""
+
+    processes: list[Part] = Field(
+        [],
+        description="Your own processes, which change the network while time passes: "
+        '["file.py:function", { kind = "file.py:Class", ... }].',
+    )
+
+
 class EnergySection(Section):
     """Power draw of a node, and its battery."""
 
@@ -419,6 +429,7 @@ class Scenario(Section):
     learning: LearningSection = LearningSection()
     time: TimeSection = TimeSection()
     faults: FaultsSection = FaultsSection()
+    events: EventsSection = EventsSection()
     energy: EnergySection = EnergySection()
     trace: TraceSection = TraceSection()
 
