@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -20,9 +21,11 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.collections import PolyCollection
 from PIL import Image
 
 import wirelessdl
+from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import bundled_scenarios
 
 HERE = Path(__file__).resolve().parent
@@ -40,9 +43,10 @@ Every bundled scenario: what it shows, its figure and its numbers. `make gallery
 the pictures and `docs/gallery/gallery.json`; one scenario is `python docs/gallery.py NAME`. `make docs-numbers-all`
 runs them again and compares.
 
-Left: nodes and links at the start of the last round; darker links have a larger gain. Right: test accuracy over
-simulated time, mean of all nodes with the range from the worst to the best node. One run each, of the scenario's own
-seed, with one thread: seeds differ by a point or two, and by more where few nodes learn.
+Left: nodes and links at the start of the last round; darker links have a larger gain, hollow nodes are down, grey areas
+are buildings. Right: test accuracy over simulated time, mean of all nodes with the range from the worst to the best
+node. One run each, of the scenario's own seed, with one thread: seeds differ by a point or two, and by more where few
+nodes learn.
 
 | scenario | nodes | rounds | test accuracy | proven epsilon | simulated time | on air |
 |---|---|---|---|---|---|---|
@@ -81,13 +85,14 @@ def row(name: str, before: dict) -> dict:
     command = f"wirelessdl run {name}{f' --rounds {NEEDS_DATA[name]}' if shorter else ''}"
     with tempfile.TemporaryDirectory() as folder:
         try:
-            run = wirelessdl.simulate(wirelessdl.load_scenario(name, overrides=shorter), out=folder)
+            scenario = wirelessdl.load_scenario(name, overrides=shorter)
+            run = wirelessdl.simulate(scenario, out=folder)
         except wirelessdl.WirelessdlError as error:
             if name not in NEEDS_DATA:
                 raise
             print(f"{name}: {error}", flush=True)
             return before or {"command": command, "summary": None}
-        draw(run, HERE / "gallery" / f"{name}.png")
+        draw(run, HERE / "gallery" / f"{name}.png", build(scenario).outlines_m)
         summary = {key: run.summary[key] for key in FIGURES}
     print(f"{name}: {summary['accuracy_mean']:.1%}", flush=True)
     return {"command": command, "summary": rounded(summary)}
@@ -98,19 +103,22 @@ def rounded(summary: dict) -> dict:
     return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in summary.items()}
 
 
-def draw(run: wirelessdl.Run, path: Path) -> None:
+def draw(run: wirelessdl.Run, path: Path, outlines_m: Sequence[np.ndarray]) -> None:
     plt.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
     figure, (ground, curve) = plt.subplots(1, 2, figsize=(6.4, 2.4), width_ratios=(1, 1.6), layout="constrained")
     last = int(run.rounds["round"].max())
-    nodes = run.frame("nodes", ["round", "node", "x_m", "y_m"], rounds=(last, last)).sort_values("node")
+    nodes = run.frame("nodes", ["round", "node", "x_m", "y_m", "up"], rounds=(last, last)).sort_values("node")
     links = run.frame("links", ["round", "tx", "rx", "gain", "neighbour"], rounds=(last, last))
     place = nodes[["x_m", "y_m"]].to_numpy()
     links = links[links["neighbour"]].sort_values("gain")
     level = 20 * np.log10(np.maximum(links["gain"].to_numpy(), 1e-12))
     shade = (level - level.min()) / max(np.ptp(level), 1e-9) if len(level) else level
+    ground.add_collection(PolyCollection(list(outlines_m), facecolors="0.88", zorder=0), autolim=False)
     for tx, rx, dark in zip(links["tx"], links["rx"], shade, strict=True):
         ground.plot(*place[[tx, rx]].T, color=str(0.88 - 0.6 * dark), linewidth=0.7, zorder=1)
-    ground.plot(*place.T, "o", color=BLUE, markersize=4, zorder=2)
+    up = nodes["up"].to_numpy()
+    ground.plot(*place[up].T, "o", color=BLUE, markersize=4, zorder=2)
+    ground.plot(*place[~up].T, "o", color="white", markeredgecolor=BLUE, markersize=4, zorder=2)
     ground.set(xlabel="m", ylabel="m")
     ground.set_aspect("equal", adjustable="datalim")  # nodes on a line have no height of their own
     seen = run.evaluated

@@ -37,6 +37,7 @@ from wirelessdl.errors import ContractError, WirelessdlError
 
 # what code of the user's may raise; anything else, as KeyboardInterrupt, is not its own
 RAISED = (Exception, SystemExit, GeneratorExit)
+_PACKAGE = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,9 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
     ),
     "network.map": (
         ("buildings", METHOD, None, "buildings(): left, bottom, width and depth of each, [n, 4] m, for figures"),
+    ),
+    "network.mobility": (
+        ("outages", METHOD, None, "outages(node): when a node is not there, pairs of start and length, s, in turn"),
     ),
     "network.topology": (
         ("follows_motion", FLAG, False, "its links are worked out again as nodes move"),
@@ -334,8 +338,10 @@ def checked_array(
 def formatted(error: BaseException) -> str:
     """An error of the user's code in half a line: type, words, and the line it came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1] if frames else None
-    where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
+    # what the simulator raised, because it was asked wrongly, came from the user's line
+    theirs = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    last = (theirs if isinstance(error, WirelessdlError) else frames)[-1:]
+    where = f" ({Path(last[0].filename).name} line {last[0].lineno})" if last else ""
     name, words = type(error).__name__, _words(error)
     if isinstance(error, ValueError) and "read-only" in words:  # as NumPy says it
         words += ": arrays of the simulator must not change; copy them first, as in d = links.distance_m.copy()"

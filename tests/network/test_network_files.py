@@ -283,6 +283,8 @@ def test_examples_of_the_page_build(line, tmp_path, monkeypatch):
     network = {"nodes": 20, **tomllib.loads(line)}
     if "streets" in line or "manhattan" in line:
         network = {"map": "manhattan", "placement": "streets", **network}
+    if "sumo-polygons" in line:  # nodes that keep out of these buildings
+        network["mobility"] = {"kind": "sumo-fcd", "file": "scenarios/traces/crossing_sumo.fcd.xml.gz"}
     needed = {"sites.csv": 2, "walks.csv": 2, "scenario.tcl": 1, "links.csv": 3}
     nodes = next((count for name, count in needed.items() if name in line), 20)
     if nodes > 1:

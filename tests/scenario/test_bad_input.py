@@ -47,7 +47,7 @@ MISTAKES = [
     ("learning.batch_size=many", 'learning.batch_size is "many"; must be an integer'),
     ("learning.batchsize=3", "unknown key learning.batchsize; did you mean learning.batch_size?"),
     ("radio.nodes=3", "unknown key radio.nodes; did you mean network.nodes?"),
-    ("nonsense.key=3", "unknown key nonsense; known: channel, energy, faults"),
+    ("nonsense.key=3", "unknown key nonsense; known: channel, energy, events"),
     (
         "network.topology.kind=erdos-reny",
         'network.topology.kind is "erdos-reny"; no such kind; did you mean erdos-renyi?',

@@ -21,6 +21,7 @@ from wirelessdl.contract import FLAGS, Guard, capability, checked_array
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
 from wirelessdl.network.parameters import Length, Sides
+from wirelessdl.network.polygons import SumoPolygons
 
 Blocks = Annotated[tuple[Annotated[int, Interval(ge=1, le=200)], ...], Len(2, 2)]
 
@@ -121,7 +122,19 @@ class Manhattan:
         return crossed
 
 
-MAPS = {"none": OpenGround, "manhattan": Manhattan}
+MAPS = {"none": OpenGround, "manhattan": Manhattan, "sumo-polygons": SumoPolygons}
+
+
+def outlines(streets: StreetMap | None) -> tuple[FloatArray, ...]:
+    """Corners of every building, `[corners, 2]` m each; none where the map does not say."""
+    if isinstance(streets, SumoPolygons):
+        return tuple(streets.outlines())
+    ask = None if streets is None else capability(streets, "buildings")
+    if ask is None:
+        return ()
+    left, bottom, width, depth = ask().T
+    right, top = left + width, bottom + depth
+    return tuple(np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2))
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ class ChannelPreview:
     state: IntArray  # line of sight of the first frame's links
     connectivity: Connectivity  # of links that come and go; it has no frames where they do not
     slot_s: tuple[float, ...]  # when the slots of a frame begin, from its start
-    buildings_m: FloatArray  # [n, 4] left, bottom, width and depth
+    outlines_m: tuple[FloatArray, ...]  # [corners, 2] of every building
     carry: CarryPreview | None  # what the access says of itself, from the first frame
 
     @property
@@ -156,7 +156,7 @@ def preview_channel(world: World, on_frame: Callable[[int], None] | None = None)
         state,
         joint,
         slot_s,
-        world.buildings_m,
+        world.outlines_m,
         preview_carry(world, watch.frames[0]),
     )
 

@@ -164,6 +164,10 @@ def _faults(world: World) -> str:
     found = [f"{key} ({part.name})" for key, part in named.items() if part.name != "none"]
     if faults.crashes.name != "none":
         found.append(f"rejoin by {'listening' if faults.rejoin == 'listen' else 'keeping the model'}")
+    if world.scenario.events.processes:
+        found.append("processes (" + ", ".join(part.name for part in world.scenario.events.processes) + ")")
+    if world.simulation.traffic is not None:
+        found.append(f"nodes that come and go ({world.scenario.network.mobility.name})")
     if energy.finite:
         found.append(f"batteries of {prefixed(energy.battery_j.min(), 'J')} to {prefixed(energy.battery_j.max(), 'J')}")
     return ", ".join(found) or "none"

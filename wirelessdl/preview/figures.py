@@ -192,7 +192,8 @@ def draw_channel(
 
 
 def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
-    _buildings(axis, found.buildings_m)
+    # nodes set the limits: a map may reach far beyond them
+    axis.add_collection(PolyCollection(list(found.outlines_m), facecolors=GREY, alpha=0.2, zorder=0), autolim=False)
     links, gain_db = found.links, to_db(found.frames[0].mean_gain ** 2)
     position = links.geometry.position_m[:, :2]
     order = np.argsort(gain_db)  # the strongest on top
@@ -228,14 +229,6 @@ def _draw_hubs(axis: Any, found: ChannelPreview, hub_members: tuple[tuple[int, I
     axis.plot(*place.T, "o", markersize=8, markerfacecolor="none", markeredgecolor=ORANGE, zorder=4, label="hubs")
     axis.legend(loc="lower right", fontsize=6, frameon=True)
     axis.set_title("Hubs and members by mean gains, first frame")
-
-
-def _buildings(axis: Any, buildings_m: FloatArray) -> None:
-    left, bottom, width, depth = buildings_m.T
-    right, top = left + width, bottom + depth
-    corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2)
-    # nodes set the limits: a map may reach far beyond them
-    axis.add_collection(PolyCollection(list(corners), facecolors=GREY, alpha=0.2, zorder=0), autolim=False)
 
 
 def _away(node: int, position: FloatArray) -> tuple[float, float]:

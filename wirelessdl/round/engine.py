@@ -367,7 +367,10 @@ class Engine:
         return over
 
     def node_state(self, time_ns: int, node: int, state: str, detail: str) -> None:
-        self.trace.fire("node.state", time_ns, node=node, state=state, detail=detail)
+        if node < 0:  # of the whole network
+            self.trace.fire("net.state", time_ns, state=state, detail=detail)
+        else:
+            self.trace.fire("node.state", time_ns, node=node, state=state, detail=detail)
 
     def net_state(self, state: str, detail: str) -> None:
         self.trace.fire("net.state", self._now_ns, state=state, detail=detail)

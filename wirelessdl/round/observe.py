@@ -12,7 +12,7 @@ from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray, read_only
 from wirelessdl.channel.antennas import combined
 from wirelessdl.channel.csi import Csi, Perfect
-from wirelessdl.channel.model import Chain
+from wirelessdl.channel.model import Chain, ChannelGains
 from wirelessdl.channel.server import ServerParts
 from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, of_node
 from wirelessdl.errors import ContractError
@@ -24,6 +24,7 @@ from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, ServerSight, SlotChannel, root_mean_square
+from wirelessdl.radio.live import LiveNetwork
 from wirelessdl.radio.offsets import Offsets, one_phase
 from wirelessdl.scenario.part import Part
 from wirelessdl.streams import Streams
@@ -46,6 +47,7 @@ class ObservedParts:
     jammer: Jammer | None
     server: ServerParts | None
     labels: Mapping[str, Part]
+    live: LiveNetwork | None = None  # what processes change; None without any
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,8 @@ class Observer:
             "faults.blockage": 0,
             "faults.jammer": 0,
         }
+        if parts.live is not None:
+            self._checksums["events.processes"] = 0
 
     def observe(self, round: int, time_s: float) -> FrameChannel:
         """The channel of the frame that opens now. Slots of the frame follow each other at fixed times.
@@ -109,6 +113,8 @@ class Observer:
         time_s = max(time_s, self._latest_s)
         geometry = self._geometry(time_s)
         self._note("network.mobility", geometry.position_m)
+        if self._parts.live is not None:
+            self._checksums["events.processes"] = crc32(self._parts.live.state(), self._checksums["events.processes"])
         links = self._graph(geometry, time_s)
         channel = self._parts.channel
         if channel is None:  # no links, and nothing to ask about them
@@ -123,7 +129,7 @@ class Observer:
         times_s = [time_s + to_s(frame.opens_ns(slot)) for slot in range(frame.all_slots)]
         self._latest_s = times_s[-1]
         instants = Instants((heard,), (time_s,)) if len(times_s) == 1 else self._instants(heard, times_s)
-        air = channel.gains(instants)
+        air = self._lowered(channel.gains(instants), heard)
         now = air.now.reshape(len(instants), frame.subbands, len(heard))
         first = root_mean_square(list(now[0]))
         mean, aligned, blocked = air.mean[0], neighbour, self._blocked(heard, time_s, first, jammer_w)
@@ -166,6 +172,9 @@ class Observer:
     def _sight(self, server: ServerParts, round: int, time_s: float) -> ServerSight:
         """h to and from the server by the pilots of the frame."""
         up, down, mean = server.h_at([self._geometry(time_s)], [time_s])
+        lowered = self._amplitude()
+        if lowered is not None:
+            up, mean = up * lowered, mean * lowered
         noise_w = self._radio.thermal_w
         up = self._by_pilots(up[0], "network.server.up", (round,), noise_w, self._radio.power_w)
         down = self._by_pilots(down[0], "network.server.down", (round,), noise_w, server.power_w)
@@ -179,7 +188,9 @@ class Observer:
         assert self._parts.server is not None
         times_s = [max(when_s, self._latest_s) for when_s in times_s]
         self._latest_s = times_s[-1]
-        return self._parts.server.h_at([self._geometry(when_s) for when_s in times_s], times_s)[:2]
+        up, down, _ = self._parts.server.h_at([self._geometry(when_s) for when_s in times_s], times_s)
+        lowered = self._amplitude()
+        return (up if lowered is None else up * lowered), down
 
     def _by_pilots(
         self,
@@ -236,16 +247,29 @@ class Observer:
         times_s = [max(when_s, self._latest_s) for when_s in times_s]
         self._latest_s = times_s[-1]
         chosen = None if wanted.alike(self._heard) else np.searchsorted(self._heard.number, wanted.number)
-        found = channel.gains(self._instants(self._heard, times_s), chosen, goes_on=goes_on)
+        found = self._lowered(channel.gains(self._instants(self._heard, times_s), chosen, goes_on=goes_on), wanted)
         h = found.antennas
         if h is None or channel.array.count == 1:
             return found.now, h
         return np.sqrt(np.sum(np.abs(h) ** 2, axis=1)), h
 
+    def _amplitude(self) -> FloatArray | None:
+        """By how much processes lowered each node's amplitude, `[K]`; None where none did."""
+        return None if self._parts.live is None else self._parts.live.amplitude()
+
+    def _lowered(self, air: ChannelGains, links: Links) -> ChannelGains:
+        """Gains of links whose senders processes told to send below their budget."""
+        lowered = self._amplitude()
+        if lowered is None:
+            return air
+        factor = lowered[links.tx]
+        h = None if air.antennas is None else air.antennas * factor
+        return ChannelGains(air.now * factor, air.mean * factor, air.phase_rad, h)
+
     def _instants(self, links: Links, times_s: Sequence[float]) -> Instants:
         """The same links at several instants."""
         mobility = self._parts.mobility
-        if not has_motion(mobility):
+        if not has_motion(mobility) or (self._parts.live is not None and self._parts.live.moved):
             return Instants(tuple(links.at(self._geometry(when_s)) for when_s in times_s), tuple(times_s))
         with self._guard("network.mobility"):
             motion = mobility.motion(times_s)
@@ -255,8 +279,10 @@ class Observer:
     def checksums(self) -> dict[str, int]:
         """Of everything that was observed so far, by what gave it; causes before what they affect."""
         own = self._checksums
+        processes = {name: own[name] for name in own if name == "events.processes"}
         first, last = ("network.mobility", "network.topology"), ("faults.jammer", "faults.blockage", "radio.csi")
         return {
+            **processes,
             **{name: own[name] for name in first},
             **({} if self._parts.channel is None else self._parts.channel.checksums),
             **({} if self._parts.server is None else self._parts.server.channel.checksums),
@@ -271,7 +297,8 @@ class Observer:
             found = require_geometry(geometry, self._nodes, time_s, part.name)
             if not (part.is_user_class and found.equals(self._last_geometry)):  # what follows from it holds
                 self._last_geometry = found
-        return self._last_geometry
+        live = self._parts.live
+        return self._last_geometry if live is None else live.placed(self._last_geometry, time_s)
 
     def _graph(self, geometry: Geometry, time_s: float) -> Links:
         """The graph as drawn, or what motion makes of it."""
@@ -376,20 +403,22 @@ class Observer:
 
     def _jammer_w(self, geometry: Geometry, time_s: float) -> FloatArray | None:
         jammer = self._parts.jammer
+        own_w = None if self._parts.live is None else self._parts.live.jam_w()
         if jammer is None:
-            return None
+            return own_w
         with Guard(name := f"faults.jammer: {type(jammer).__name__}.noise_w"):
             answer = jammer.noise_w(geometry, time_s)
         jammer_w = checked_array(
             name, answer, (geometry.nodes,), "one power in W per node", NON_NEGATIVE, place=of_node
         )
         self._note("faults.jammer", jammer_w)
-        return jammer_w
+        return jammer_w if own_w is None else jammer_w + own_w
 
     def _blocked(self, heard: Links, time_s: float, gain: FloatArray, jammer_w: FloatArray | None) -> BoolArray | None:
         blockage, radio = self._parts.blockage, self._radio
+        own = None if self._parts.live is None else self._parts.live.blocked(heard)
         if blockage is None:
-            return None
+            return own
         noise_w = radio.noise_w if jammer_w is None else radio.noise_w + jammer_w[heard.rx]
         snr_db = to_db(np.asarray(gain**2 * radio.power_w[heard.tx] / noise_w))
         with Guard(name := f"faults.blockage: {type(blockage).__name__}.blocked"):
@@ -398,7 +427,7 @@ class Observer:
             name, answer, (len(heard),), "whether each link is blocked", NON_NEGATIVE, place=heard.place
         )
         self._note("faults.blockage", found)
-        return found.astype(bool)
+        return found.astype(bool) if own is None else found.astype(bool) | own
 
     def _guard(self, where: str) -> Guard:
         part = self._parts.labels[where]

@@ -7,7 +7,7 @@ along: functions of `run` and `preview` take it apart and hand each stage its in
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from zlib import crc32
 
@@ -28,6 +28,7 @@ from wirelessdl.privacy.terms import SAMPLERS, Exposure, PrivacyAssumptions
 from wirelessdl.privacy.totals import release_mu
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame, subband_offset_hz
+from wirelessdl.radio.live import LiveNetwork
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.run.build_learning import BuiltLearning, Plant, build_learning
 from wirelessdl.run.build_network import BuiltNetwork, build_network
@@ -35,10 +36,11 @@ from wirelessdl.run.build_time import build_time
 from wirelessdl.run.columns import sampling_rate
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import UserPart
-from wirelessdl.scenario.part import Part, UserFile
+from wirelessdl.scenario.objects import UserPart, stream_name
+from wirelessdl.scenario.part import PROCESSES, Part, UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.scenario.section import values_of
+from wirelessdl.sim.processes import UserProcess, UserProcesses
 from wirelessdl.sim.simulation import EventSimulation
 from wirelessdl.streams import Streams
 from wirelessdl.trace.events import Listener, user_listeners
@@ -62,6 +64,7 @@ class World(BuiltNetwork, BuiltLearning):
     simulation: EventSimulation
     blockage: Blockage
     jammer: Jammer
+    live: LiveNetwork | None  # what processes of the user's see and change; None without any
     coherence_s: float | None
     thermal_w: float
     noise_w: float
@@ -92,6 +95,7 @@ class World(BuiltNetwork, BuiltLearning):
         scenario = self.scenario
         planned = scenario.radio.control_failure == 0.0 or self.frame.feedback_ns == 0
         waited = scenario.time.policy.name == "barrier" and scenario.faults.crashes.name == "none"
+        waited = waited and self.live is None and self.simulation.traffic is None
         return waited and planned and not self.simulation.energy.finite
 
     @property
@@ -207,6 +211,9 @@ def build(
     csi = builder.part("radio.csi", radio.csi)
     access = _access(builder, streams)
     simulation, coherence_s = build_time(builder, network, built.learning, access, capability(csi, "symbols"), streams)
+    live = _processes(builder, network, streams)
+    if live is not None:
+        simulation = replace(simulation, processes=live)
     noise_w = thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
     world = World(
         **vars(network),
@@ -225,6 +232,7 @@ def build(
             rng=streams.draws("faults.jammer"),
             frequency_hz=scenario.channel.frequency_hz,
         ),
+        live=None if live is None else live.network,
         coherence_s=coherence_s,
         thermal_w=noise_w if radio.thermal_noise else 0.0,
         noise_w=noise_w,
@@ -278,6 +286,23 @@ def _offsets(builder: Builder, streams: Streams, frame: Frame, channel: Chain, a
 
     offsets: Offsets | None = builder.check("radio", found)
     return offsets
+
+
+def _processes(builder: Builder, network: BuiltNetwork, streams: Streams) -> UserProcesses | None:
+    """The user's processes; None without any."""
+    found: list[UserProcess] = []
+    for n, part in enumerate(builder.scenario.events.processes):
+        where, stream = f"{PROCESSES}[{n}]", f"events.{stream_name(part.name)}"
+        built = builder.construct(where, part)
+        if not isinstance(built, partial):
+            builder.require(where, part, built, PARTS[PROCESSES].call)
+            built = built.process
+        # keyed by name and occurrence, as channel models are
+        found.append(UserProcess(part.name, built, (stream, sum(one.stream[0] == stream for one in found))))
+    if not found:
+        return None
+    live = LiveNetwork(builder.scenario.network.nodes, network.mobility.geometry)
+    return UserProcesses(found, live, streams)
 
 
 def _access(builder: Builder, streams: Streams) -> Access:

@@ -30,7 +30,7 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
-from wirelessdl.network.streets import CheckedMap, StreetMap, require_outdoors
+from wirelessdl.network.streets import CheckedMap, StreetMap, outlines, require_outdoors
 from wirelessdl.network.topology import (
     NoLinks,
     SnrDb,
@@ -61,7 +61,7 @@ _PAIR_BYTES = 24.0  # of a multiplier that keeps Z: Z, what is heard of it, and 
 class BuiltNetwork:
     """Where nodes are, what lies between them, and who hears whom at the start.
 
-    power_w: [K] budgets in W. buildings_m: [n, 4] left, bottom, width and depth of every building of the map.
+    power_w: [K] budgets in W. outlines_m: [corners, 2] of every building of the map.
     """
 
     power_w: FloatArray
@@ -74,7 +74,7 @@ class BuiltNetwork:
     snr_db: SnrDb
     reach: Reach | None  # how far non-neighbours are heard, where that ends
     heard_links: int  # at the start, non-neighbours included
-    buildings_m: FloatArray
+    outlines_m: tuple[FloatArray, ...]
     server: ServerParts | None
 
 
@@ -109,9 +109,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
         checked = CheckedMap(streets, f"network.map: {network.map.name}")
     if checked is not None:
         builder.check("network.placement", lambda: require_outdoors(checked, geometry.position_m))
-    buildings_m = (
-        np.zeros((0, 4)) if checked is None else builder.check("network.map", capability(checked, "buildings"))
-    )
+    outlines_m = builder.check("network.map", lambda: outlines(checked))
     condition = channel_condition(builder.scenario, streams, checked)
     given: dict[str, Any] = {
         "frequency_hz": builder.scenario.channel.frequency_hz,
@@ -176,7 +174,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
         snr_db=snr_db,
         reach=reach,
         heard_links=heard,
-        buildings_m=buildings_m,
+        outlines_m=outlines_m,
         server=_server(builder, streams, geometry, checked, fading, flight_hz),
     )
 

@@ -87,6 +87,7 @@ def _simulation(
         control=ControlLosses(nodes, scenario.radio.control_failure, streams),
         rejoin="keep" if scenario.alone else faults.rejoin,  # there is nobody to listen to
         streams=streams,
+        traffic=capability(network.mobility, "outages"),
     )
 
 
@@ -174,7 +175,7 @@ def _check_recordings(builder: Builder, channel: Chain, simulation: EventSimulat
     scenario = builder.scenario
     recorded = [(n, named) for n, named in enumerate(channel.models) if np.isfinite(capability(named.model, "ends_s"))]
     parts = (scenario.time.compute, scenario.time.policy, scenario.faults.crashes, scenario.faults.stragglers)
-    if not recorded or any(part.is_user_class for part in parts):
+    if not recorded or any(part.is_user_class for part in parts) or scenario.events.processes:
         return
     last = LastFrame()
     simulation.run(scenario.scenario.rounds, last)
@@ -234,6 +235,8 @@ def _check_balance(builder: Builder, simulation: EventSimulation) -> None:
     whole = {
         "faults.crashes": faults.crashes.name == "none",
         "faults.blockage": faults.blockage.name == "none",
+        "events.processes": not builder.scenario.events.processes,
+        "network.mobility": simulation.traffic is None,
         "time.policy": time.policy.name == "barrier",
         "radio.duplex": builder.scenario.radio.duplex == "full",
         "radio.control_failure": builder.scenario.radio.control_failure == 0.0,

@@ -24,7 +24,7 @@ from wirelessdl.network.topology import TOPOLOGIES
 from wirelessdl.power.allocate import ALLOCATORS
 from wirelessdl.radio.faults import BLOCKAGES, JAMMERS
 from wirelessdl.scenario.loader import catalog_for
-from wirelessdl.scenario.part import Catalog, Part
+from wirelessdl.scenario.part import PROCESSES, Catalog, Part
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.compute import COMPUTE_TIMES
 from wirelessdl.sim.faults import CRASHES, STRAGGLERS
@@ -66,6 +66,7 @@ PARTS: dict[str, PartKind] = {
         COMPUTE_TIMES, "duration_s(node, round)", ("nodes", "rng", "world_rng", "samples", "model_flops")
     ),
     "time.policy": PartKind(POLICIES, "wait(gate)"),
+    PROCESSES: PartKind({}, "process(env, network, rng)"),
     "faults.crashes": PartKind(CRASHES, "outages(node, rng)", ("nodes",)),
     "faults.blockage": PartKind(BLOCKAGES, "blocked(links, time_s, snr_db)", ("nodes",)),
     "faults.stragglers": PartKind(STRAGGLERS, "factor(node, round)", ("nodes", "rng")),

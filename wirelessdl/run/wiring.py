@@ -41,6 +41,7 @@ def make_observer(world: World) -> Observer:
         blockage=world.blockage if faults.blockage.name != "none" else None,
         jammer=world.jammer if faults.jammer.name != "none" else None,
         server=None if scenario.silent else world.server,
+        live=world.live,
         labels={
             "network.mobility": scenario.network.mobility,
             "network.topology": scenario.network.topology,

@@ -60,8 +60,9 @@ PART_KEYS = {
     "stragglers": "faults.stragglers",
     "jammer": "faults.jammer",
     "byzantine": "faults.byzantine",
+    "processes": "events.processes",
 }
-_LIST = "channel.models"  # the one key that holds several parts
+_LIST, _PROCESSES = "channel.models", "events.processes"  # the keys that hold several parts
 _NAMES = ("kind", "model")
 _OBJECT = ".object"
 _DATA = ("numpy", "pandas")  # libraries whose classes are no parts
@@ -142,8 +143,9 @@ def part_overrides(parts: Mapping[str, Any]) -> dict[str, Any]:
             hint = nearest(word, PART_KEYS)
             raise ScenarioError(f"a scenario has no part {quote(word)}{hint if 'did you' in hint else keys}")
     found = {PART_KEYS[word]: value for word, value in parts.items() if value is not None}
-    if _LIST in found and not isinstance(found[_LIST], list | tuple):
-        found[_LIST] = [found[_LIST]]
+    for key in (_LIST, _PROCESSES):
+        if key in found and not isinstance(found[key], list | tuple):
+            found[key] = [found[key]]
     return found
 
 
@@ -201,6 +203,9 @@ def _stands_for(one: UserPart, other: UserPart) -> bool:
 
 
 def _given(where: str, value: Any) -> UserPart:
+    function = value.func if isinstance(value, functools.partial) else value
+    if where.startswith(_PROCESSES) and inspect.isfunction(function) and function.__name__.isidentifier():
+        return _named(value, function)  # a generator function is a process
     target = value.func if isinstance(value, functools.partial) else value if inspect.isclass(value) else type(value)
     if not inspect.isclass(target) or inspect.isroutine(value) or inspect.ismodule(value) or _is_data(target):
         what = getattr(value, "__name__", type(value).__name__)
@@ -211,9 +216,14 @@ def _given(where: str, value: Any) -> UserPart:
         )
     if not target.__name__.isidentifier():
         raise ScenarioError(f"{where} is of the class {quote(target.__name__, 60)}; a class needs a name")
-    instance = None if isinstance(value, functools.partial) or inspect.isclass(value) else value
+    return _named(value, target)
+
+
+def _named(value: Any, target: Any) -> UserPart:
+    """A part by the class or function behind it."""
+    instance = None if isinstance(value, functools.partial) or value is target else value
     try:
-        parameters, unknown = ({}, "") if inspect.isclass(value) else _arguments(value, target)
+        parameters, unknown = ({}, "") if value is target else _arguments(value, target)
     except ScenarioError:
         raise
     except Exception as error:  # attributes may raise anything

@@ -213,6 +213,7 @@ _ONE_NODE = (
     "faults.blockage=none",
     "faults.stragglers=none",
     "faults.jammer=none",
+    "events.processes=[]",
     "energy.battery_j=inf",
 )
 

@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path, PurePath
 from types import ModuleType
@@ -44,6 +45,7 @@ from wirelessdl.scenario.objects import UserPart, is_lost_object, keyword_of, un
 from wirelessdl.scenario.section import explain
 
 MODELS = "models"  # copies of the user's files, in a run directory
+PROCESSES = "events.processes"  # the key whose parts may be functions: a generator function is a process
 _TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out
 
 
@@ -171,6 +173,18 @@ class Catalog:
                 return self._copied(where, part, handed)
             self._require_repeatable(where, part, handed)
         target = self.find(where, part, known)
+        if inspect.isfunction(target) and where.startswith(PROCESSES):
+            given = dict.fromkeys(("env", "network", "rng"))
+            named = self._parameters(where, part, target, given)
+            try:
+                inspect.signature(target).bind(*given, **named)
+            except TypeError:
+                signature = f"{target.__name__}{inspect.signature(target)}"
+                raise ScenarioError(
+                    f'{self.origin}: {where}.{part.key} is "{part.name}"; its function {signature} must take '
+                    "env, network, rng first"
+                ) from None
+            return partial(target, **named), type(part)(**{part.key: part.name, **named})
         if not inspect.isclass(target) and handed is None:
             raise ScenarioError(f'{self.origin}: {where}.{part.key} is "{part.name}"; must name a class')
         try:
@@ -388,7 +402,7 @@ def _same(value: float, default: object) -> bool:
 def type_hints(target: Any) -> dict[str, Any]:
     """Type hints of a class's constructor, as far as they can be resolved."""
     try:
-        return get_type_hints(target.__init__, include_extras=True)
+        return get_type_hints(target if inspect.isfunction(target) else target.__init__, include_extras=True)
     except Exception:  # an annotation that only a type checker understands
         return {}
 

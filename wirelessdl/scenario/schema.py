@@ -367,6 +367,16 @@ class FaultsSection(Section):
     )
 
 
+class EventsSection(Section):
+    """Processes of your own."""
+
+    processes: list[Part] = Field(
+        [],
+        description="Your own processes, which change the network while time passes: "
+        '["file.py:function", { kind = "file.py:Class", ... }].',
+    )
+
+
 class EnergySection(Section):
     """Power draw of a node, and its battery."""
 
@@ -424,6 +434,7 @@ class Scenario(Section):
     learning: LearningSection = LearningSection()
     time: TimeSection = TimeSection()
     faults: FaultsSection = FaultsSection()
+    events: EventsSection = EventsSection()
     energy: EnergySection = EnergySection()
     trace: TraceSection = TraceSection()
 

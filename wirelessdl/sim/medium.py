@@ -14,11 +14,11 @@ import simpy
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import guard_of
-from wirelessdl.errors import ContractError, quote
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
 from wirelessdl.radio.frame import AirTime, Frame
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.sim.policy import Policy
+from wirelessdl.sim.processes import checked_events
 
 
 class NodeStates:
@@ -134,7 +134,7 @@ class Medium:
         self._frame, self._policy, self._duration_ns = frame, policy, duration_ns
         self._policy_guard = guard_of("time.policy", policy, "wait")
         self._energy, self._control, self._note = energy, control, note
-        self._battery_j: FloatArray = energy.battery_j.copy()
+        self.battery_j: FloatArray = energy.battery_j.copy()
         self._drains = energy.finite
         self._whole: simpy.Event | None = None
         self._opened, self._received = env.event(), env.event()
@@ -196,29 +196,10 @@ class Medium:
 
     def _checked_wait(self) -> Generator[simpy.Event, object, None]:
         """The wait of a user's policy, as `yield from` would take it; what it yields must be events."""
-        with self._policy_guard:
-            waiting = iter(self._policy.wait(self))
-        answer: object = None
-        failed: BaseException | None = None
-        while True:
-            with self._policy_guard:
-                try:
-                    if failed is not None:
-                        event: object = waiting.throw(failed)
-                    else:
-                        event = next(waiting) if answer is None else waiting.send(answer)
-                except StopIteration:
-                    return
-            if not isinstance(event, simpy.Event) or event.env is not self.env:
-                raise ContractError(
-                    f"{self._policy_guard.name} yields {quote(repr(event), 60)}, expected an event of gate.env, such "
-                    "as gate.all_ready() or gate.env.timeout(1000), in ns"
-                )
-            failed = None
-            try:
-                answer = yield event
-            except Exception as error:  # the event failed, which its policy may handle
-                failed = error
+        guard = self._policy_guard
+        with guard:
+            waiting = self._policy.wait(self)
+        yield from checked_events(waiting, guard, self.env, "gate.all_ready() or gate.env.timeout(1000), in ns")
 
     def _opening(self, round: int, now_ns: int, frame: Frame) -> Participation:
         """Whoever waits, once those are gone whose battery cannot carry this round."""
@@ -230,11 +211,11 @@ class Medium:
             nobody = np.zeros(states.nodes, dtype=bool)
             willing = states.ready & ~states.listening
             costs_j = self._costs_j(frame, states.ready, nobody, willing, willing)
-            for node in np.flatnonzero(states.ready & (costs_j > self._battery_j)).tolist():
-                self._note(now_ns, node, "battery", f"{self._battery_j[node]:.3g} J left cannot carry round {round}")
+            for node in np.flatnonzero(states.ready & (costs_j > self.battery_j)).tolist():
+                self._note(now_ns, node, "battery", f"{self.battery_j[node]:.3g} J left cannot carry round {round}")
                 self.end(node)
         unplanned = self._control.report(round) & (self._frame.feedback_ns > 0)
-        return states.participation(self.compute_ns / 1e9, self._battery_j, unplanned)
+        return states.participation(self.compute_ns / 1e9, self.battery_j, unplanned)
 
     def _open(self, frame: Frame, participation: Participation, transmissions: Transmissions) -> None:
         """Some have a gradient to compute; batteries pay for what follows."""
@@ -243,7 +224,7 @@ class Medium:
         if self._drains:
             ready, missed = participation.ready, participation.missed
             costs_j = self._costs_j(frame, ready, missed, on_air, computes, transmissions.airtime)
-            self._battery_j = np.maximum(self._battery_j - costs_j, 0.0)
+            self.battery_j = np.maximum(self.battery_j - costs_j, 0.0)
         self.states.opened(computes)
 
     def _costs_j(

@@ -9,13 +9,12 @@ afresh when it is back.
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
 import simpy
 
-from wirelessdl.arrays import BoolArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.contract import Guard, guarded
 from wirelessdl.errors import ContractError, ScenarioError, quote
 from wirelessdl.memory import fewer_collections
@@ -26,6 +25,7 @@ from wirelessdl.sim.compute import ComputeTime
 from wirelessdl.sim.faults import Crashes, Stragglers
 from wirelessdl.sim.medium import Frames, Medium, NodeStates
 from wirelessdl.sim.policy import Policy
+from wirelessdl.sim.processes import UserProcesses
 from wirelessdl.streams import Streams
 from wirelessdl.units import to_ns, to_s
 
@@ -60,13 +60,76 @@ def _rounds(env: simpy.Environment, node: int, medium: Medium, parallel: bool, n
             yield received  # may lie in the past: SimPy goes on at once
 
 
+class Outages:
+    """Takes nodes down and brings them back: a node runs while nothing keeps it down, crash, traffic or process."""
+
+    def __init__(self, env: simpy.Environment, medium: Medium, nodes: list[simpy.Process], note: Note):
+        self.env, self.medium, self._nodes, self._note = env, medium, nodes, note
+        self._causes: list[dict[str, bool]] = [{} for _ in nodes]  # whether each will end
+        self._back: dict[int, simpy.Event] = {}
+
+    def down(self, node: int, cause: str, detail: str, *, returns: bool = True) -> None:
+        """returns: whether it is known to come back, so that a barrier waits for it where nobody else runs."""
+        states, causes = self.medium.states, self._causes[node]
+        if states.ended[node] or cause in causes:
+            return
+        before = all(causes.values())
+        causes[cause] = returns
+        if len(causes) > 1:
+            states.returning -= before and not returns
+            self.medium.changed()
+            return
+        back = self._back[node] = self.env.event()
+        self._note(int(self.env.now), node, "crash", detail)
+        states.crash(node, returns=returns)
+        self._nodes[node].interrupt(back)
+        self.medium.changed()
+
+    def up(self, node: int, cause: str) -> None:
+        states, causes = self.medium.states, self._causes[node]
+        if states.ended[node] or cause not in causes:
+            return
+        before = all(causes.values())
+        del causes[cause]
+        states.returning += all(causes.values()) and not before
+        if not causes:
+            states.rejoin(node)
+            self._back[node].succeed()
+
+    # of processes, see `radio.live.Clockwork`
+
+    def now_ns(self) -> int:
+        return int(self.env.now)
+
+    def timeout(self, wait_ns: int) -> simpy.Event:
+        return self.env.timeout(wait_ns)
+
+    def is_up(self) -> BoolArray:
+        return self.medium.states.up
+
+    def battery_j(self) -> FloatArray:
+        return self.medium.battery_j
+
+    def charge(self, node: int, energy_j: float) -> None:
+        self.medium.battery_j[node] += energy_j
+
+    def take_down(self, node: int, cause: str, detail: str, *, returns: bool) -> None:
+        self.down(node, cause, detail, returns=returns)
+
+    def bring_up(self, node: int, cause: str) -> None:
+        self.up(node, cause)
+
+    def note(self, node: int | None, kind: str, detail: str) -> None:
+        self._note(self.now_ns(), -1 if node is None else node, kind, detail)
+
+
 def crash_process(
     env: simpy.Environment,
     node: int,
     medium: Medium,
     outages: Iterable[tuple[float, float]],
-    process: simpy.Process,
-    note: Note,
+    keeper: Outages,
+    cause: str,
 ) -> Events:
     """Takes a node down and brings it back, as its outages say."""
     round, crashes = medium.round, 0
@@ -83,16 +146,12 @@ def crash_process(
         if medium.states.ended[node]:
             return
         returns = length_s != float("inf")
-        back = env.event()
-        note(int(env.now), node, "crash", f"for {length_s:g} s" if returns else "for good")
-        medium.states.crash(node, returns=returns)
-        process.interrupt(back)
-        medium.changed()
+        words = f"for {length_s:g} s" if returns else "for good"
+        keeper.down(node, cause, words if cause == "crash" else f"{cause} {words}", returns=returns)
         if not returns:
             return
         yield env.timeout(to_ns(length_s))
-        medium.states.rejoin(node)
-        back.succeed()
+        keeper.up(node, cause)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +169,8 @@ class EventSimulation:
     control: ControlLosses
     rejoin: str
     streams: Streams
+    traffic: Callable[[int], Iterable[tuple[float, float]]] | None = None  # when a node is not there
+    processes: UserProcesses | None = None
 
     def duration_ns(self, node: int, round: int) -> int:
         """How long a gradient takes."""
@@ -154,9 +215,18 @@ class EventSimulation:
             env.process(node_process(env, node, medium, parallel=self.parallel, note=note))
             for node in range(self.nodes)
         ]
-        for node, process in enumerate(nodes):
+        keeper = Outages(env, medium, nodes, note)
+        for node in range(self.nodes):
             rng = self.streams.draws("faults.crashes", node)
-            env.process(crash_process(env, node, medium, self._outages(node, rng), process, note))
+            name = f"faults.crashes: {type(self.crashes).__name__}.outages"
+            outages = _outages(name, node, partial(self.crashes.outages, node, rng))
+            env.process(crash_process(env, node, medium, outages, keeper, "crash"))
+            if self.traffic is not None:
+                away = _outages("network.mobility: outages", node, partial(self.traffic, node))
+                env.process(crash_process(env, node, medium, away, keeper, "away"))
+        if self.processes is not None:
+            self.processes.network.begin(keeper)
+            self.processes.start(env)
 
         def end(node: int) -> None:
             states.ended[node] = True
@@ -170,35 +240,41 @@ class EventSimulation:
                 env.run(until=over)
             except RuntimeError as error:
                 # SimPy says so where nothing is left to happen; a policy of the user's may wait for what never comes
-                if not medium.waits or over.triggered or env.peek() != math.inf:
+                if over.triggered or env.peek() != math.inf or not (medium.waits or self.processes):
                     raise
+                if not medium.waits:
+                    raise ContractError(
+                        f"events.processes took every node down, and nothing that happens in round {medium.round} "
+                        "brings one up: use bring_up, or take_down(node, for_good=True)"
+                    ) from error
                 raise ContractError(
                     f"time.policy: {type(self.policy).__name__}.wait waits in round {medium.round} for an event that "
                     "never comes: yield gate.all_ready() or gate.env.timeout(...)"
                 ) from error
 
-    def _outages(self, node: int, rng: np.random.Generator) -> Iterator[tuple[float, float]]:
-        """A node's outages in turn, held to their contract."""
-        name, now_s = type(self.crashes).__name__, 0.0
-        for outage in _guarded(lambda: self.crashes.outages(node, rng), name):
-            try:
-                start_s, length_s = (float(part + 0.0) for part in outage)  # float() would take a text
-            except (TypeError, ValueError):
-                raise ContractError(
-                    f"faults.crashes: {name}.outages gave node {node} {quote(repr(outage), 60)}, expected a pair of "
-                    "numbers: when it goes down, s, and for how long, s"
-                ) from None
-            if not (now_s - 1e-9 <= start_s < math.inf and length_s >= 0):  # sums of floats miss by less
-                raise ContractError(
-                    f"faults.crashes: {name}.outages gave node {node} an outage at {start_s} s for {length_s} s, "
-                    f"expected one after another, from {now_s:g} s on"
-                )
-            yield start_s, length_s
-            now_s = start_s + length_s
+
+def _outages(name: str, node: int, question: Callable[[], Iterable[Any]]) -> Iterator[tuple[float, float]]:
+    """A node's outages in turn, held to their contract."""
+    now_s = 0.0
+    for outage in _guarded(question, name):
+        try:
+            start_s, length_s = (float(part + 0.0) for part in outage)  # float() would take a text
+        except (TypeError, ValueError):
+            raise ContractError(
+                f"{name} gave node {node} {quote(repr(outage), 60)}, expected a pair of "
+                "numbers: when it goes down, s, and for how long, s"
+            ) from None
+        if not (now_s - 1e-9 <= start_s < math.inf and length_s >= 0):  # sums of floats miss by less
+            raise ContractError(
+                f"{name} gave node {node} an outage at {start_s} s for {length_s} s, "
+                f"expected one after another, from {now_s:g} s on"
+            )
+        yield start_s, length_s
+        now_s = start_s + length_s
 
 
 def _guarded(question: Callable[[], Iterable[Any]], name: str) -> Iterator[Any]:
-    with Guard(f"faults.crashes: {name}.outages"):
+    with Guard(name):
         yield from question()
 
 

@@ -7,8 +7,8 @@ said then, with the time at which it takes effect. The Parquet tables are writte
 event without listeners costs a look-up.
 
     event             fields
-    node.state        node, state (computed, crash, rejoin, late, control, budget, battery, hub), detail
-    net.state         state (frame, plan, violation), detail
+    node.state        node, state (computed, crash, rejoin, late, control, budget, battery, hub, process), detail
+    net.state         state (frame, plan, violation, process), detail
     mobility.move     position_m, velocity_mps [K, 3]
     channel.gain      rx, tx, gain, gain_est per link that is heard (of the first slot, over its subbands)
     power.plan        alpha, power_w [K], theta

@@ -14,6 +14,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import checked_array, of_node
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Motion
+from wirelessdl.network.mobility.fcd import SumoFcd
 from wirelessdl.network.mobility.streets import Streets
 from wirelessdl.network.mobility.track import Track
 from wirelessdl.network.mobility.walk import GaussMarkov, RandomWalk
@@ -53,6 +54,7 @@ MOBILITIES = {
     "streets": Streets,
     "track": Track,
     "waypoints": Waypoints,
+    "sumo-fcd": SumoFcd,
 }
 
 

@@ -8,6 +8,21 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Motion
 
 MAX_LEGS_PER_QUERY = 10_000  # seconds of drawing
+APART_M = 0.5  # of nodes that a file has at one point
+
+
+def side_by_side(position_m: FloatArray) -> FloatArray:
+    """Places, `[instants, K, 3]`; nodes at one point stand `APART_M` beside each other, the first where it is."""
+    apart = position_m
+    for instant, place in enumerate(position_m):
+        while True:
+            _, first, of = np.unique(apart[instant], axis=0, return_index=True, return_inverse=True)
+            beside = np.flatnonzero(first[of.reshape(-1)] != np.arange(len(place)))
+            if not len(beside):
+                break
+            apart = apart.copy() if apart is position_m else apart
+            apart[instant, beside, 0] += APART_M
+    return apart
 
 
 class Paths:

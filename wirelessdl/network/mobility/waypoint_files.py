@@ -13,6 +13,8 @@ given speed and stays; a new destination before arrival redirects it from where 
     $node_(0) set Y_ 5.0
     $node_(0) set Z_ 0.0
     $ns_ at 1.5 "$node_(0) setdest 20.0 30.0 4.2"
+
+Nodes that an ns-2 file has at one point stand half a metre beside each other: a link needs a length.
 """
 
 import re
@@ -23,7 +25,7 @@ import numpy as np
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry, Motion
-from wirelessdl.network.mobility.paths import Paths
+from wirelessdl.network.mobility.paths import Paths, side_by_side
 from wirelessdl.network.parameters import FindFile, checked_time, content_lines, fault, number, read_table, read_text
 
 # begin, place and velocity of one leg
@@ -47,7 +49,8 @@ class Waypoints:
         if format == "auto":
             lines = content_lines(read_text(file, find_file))
             format = "ns2" if any("$node_" in line for _, line in lines) else "csv"
-        read = _read_csv if format == "csv" else _read_ns2
+        self._csv = format == "csv"
+        read = _read_csv if self._csv else _read_ns2
         legs = read(file, find_file, start_m[:, 2])
         low = min((leg[1][2], node) for node, own in enumerate(legs) for leg in own)
         if low[0] <= 0:
@@ -64,7 +67,9 @@ class Waypoints:
         return self.motion((time_s,)).at(0)
 
     def motion(self, times_s: Sequence[float]) -> Motion:
-        return self._paths.motion(np.array([checked_time(time_s) for time_s in times_s]))
+        found = self._paths.motion(np.array([checked_time(time_s) for time_s in times_s]))
+        # SUMO's traceExporter lets those who depart later wait at one point
+        return found if self._csv else Motion(side_by_side(found.position_m), found.velocity_mps)
 
 
 def _read_csv(file: str, find_file: FindFile, height_m: FloatArray) -> list[list[_Leg]]:
