@@ -57,7 +57,7 @@ def command(
     every cell and its 95% interval, paired differences where the file asks for them, and the figures. Called again, it
     goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
     """
-    from wirelessdl.cli.sweep_progress import study_listener
+    from wirelessdl.cli.sweep import study_listener
     from wirelessdl.study.reproduce import PAPER, THREADS, reproductions, require_same, run_study, with_scale
     from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import is_study
