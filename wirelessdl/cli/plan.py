@@ -117,7 +117,6 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "messages": None,
         **({} if found.carry is None else {found.carry.title: dict(found.carry.facts)}),
         "joint": None if found.joint is None else _forecast(found.joint.best),
-        "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
     }
 
 

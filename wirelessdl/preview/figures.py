@@ -1,8 +1,7 @@
 """Figures of a plan and of a channel, before a run.
 
-Plan: power split, one-slot leakage, leakage behind own noise, weight in the whole; where pairs of nodes share noise
-also the error that is predicted at every pair ratio and number of passes. Channel: where links are strong, and how they
-change.
+Plan: power split, one-slot leakage, leakage behind own noise, weight in the whole. Channel: where links are strong, and
+how they change.
 """
 
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patheffects import withStroke
 
-from wirelessdl.analysis.style import BLUE, COLOURS, GREY, HEAT, ORANGE, dashed, save, styled
+from wirelessdl.analysis.style import BLUE, GREY, HEAT, ORANGE, save, styled
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Links
 from wirelessdl.preview.channel import ChannelPreview, FrequencyPreview, LinkFacts
@@ -25,10 +24,10 @@ _COLOURS = (BLUE, ORANGE, GREY)
 
 
 def draw_plan(preview: PlanPreview, name: str, path: Path) -> None:
-    """Four panels, or six where pairs share noise, IEEE text width."""
-    plan, rows = preview.plan, 3 if preview.trade else 2
+    """Four panels, IEEE text width."""
+    plan = preview.plan
     with styled():
-        figure, axes = plt.subplots(rows, 2, figsize=(7.16, 2.6 * rows), layout="constrained")
+        figure, axes = plt.subplots(2, 2, figsize=(7.16, 5.2), layout="constrained")
         figure.suptitle(f"{name}: {preview.verdict[0]}", fontsize=9, x=0.01, ha="left")
         _split(axes[0, 0], preview)
         (_leakage if preview.terms.counts_links else _mixing)(figure, axes[0, 1], preview)
@@ -38,9 +37,6 @@ def draw_plan(preview: PlanPreview, name: str, path: Path) -> None:
             axis.set_xlabel("node")
             axis.set_xlim(-0.7, len(plan.alpha) - 0.3)
             axis.xaxis.get_major_locator().set_params(integer=True)
-        if preview.trade:
-            _trade(axes[2, 0], preview)
-            _parts(axes[2, 1], preview)
         save(figure, path)
 
 
@@ -113,56 +109,6 @@ def _weights(axis: Any, preview: PlanPreview) -> None:
 
 def _any(coalition: int) -> str:
     return "any one node" if coalition == 1 else f"any {coalition} nodes"
-
-
-def _trade(axis: Any, preview: PlanPreview) -> None:
-    """Mean part and disagreement together."""
-    for (passes, row), style in zip(preview.trade, _styles(preview)):
-        here = " (scenario)" if passes == _passes(preview) else ""
-        axis.plot([one.ratio for one in row], [one.error for one in row], label=f"{passes}{here}", **style)
-    _mark_choice(axis, preview, ("error",))
-    axis.set(title="Predicted error of a node's model", ylabel="variance per coordinate")
-    axis.legend(loc="upper left", ncols=2, title="mixing passes", fontsize=6, title_fontsize=6)
-
-
-def _parts(axis: Any, preview: PlanPreview) -> None:
-    """The same in its parts, in the colours of the numbers of passes."""
-    for (passes, row), style in zip(preview.trade, _styles(preview)):
-        ratios, here = [one.ratio for one in row], passes == _passes(preview)
-        axis.plot(ratios, [one.mean for one in row], color=style["color"], linewidth=2.2 if here else 0.7)
-        axis.plot(ratios, [one.apart for one in row], **style)
-    axis.plot([], [], color=GREY, linewidth=1.5, label="of the consensus")
-    axis.plot([], [], color=GREY, linestyle="--", linewidth=1, marker="o", markersize=3, label="of nodes from it")
-    _mark_choice(axis, preview, ("mean", "apart"))
-    axis.set(title="Its two parts", ylabel="variance per coordinate")
-    axis.legend(loc="best", fontsize=6)
-
-
-def _mark_choice(axis: Any, preview: PlanPreview, parts: tuple[str, ...]) -> None:
-    assert preview.joint is not None
-    best = preview.joint.best
-    axis.axvline(best.ratio, color=GREY, linestyle="--", linewidth=0.8, zorder=0)
-    star = {"marker": "*", "color": COLOURS[1], "markeredgecolor": "black", "markersize": 9, "linestyle": "none"}
-    for part in parts:
-        axis.plot(best.ratio, getattr(best, part), zorder=5, **star)
-    if len(parts) > 1:  # said once; the other legend is full of passes
-        axis.plot([], [], label=f"choice: r {best.ratio:.3g}, exponent {best.exponent:.2g}", **star)
-    axis.set_yscale("log")
-    axis.set_xscale("symlog", linthresh=0.25, linscale=0.4)  # r = 0 is independent noise
-    ticks = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.minorticks_off()
-    axis.set_xlim(-0.06, 1.15 * max(one.ratio for _, row in preview.trade for one in row))
-    axis.set_xlabel("pair ratio r")
-
-
-def _passes(preview: PlanPreview) -> int:
-    return 0 if preview.joint is None else preview.joint.problem.passes
-
-
-def _styles(preview: PlanPreview) -> list[dict[str, Any]]:
-    names = ("color", "linestyle", "marker")
-    return [{**dict(zip(names, dashed(n))), "markersize": 3, "linewidth": 1} for n in range(len(preview.trade))]
 
 
 def draw_channel(
