@@ -97,12 +97,12 @@ def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     """Write the files of a study beside its directory; yields each."""
     from wirelessdl.analysis.families import Request
     from wirelessdl.analysis.figures.study import draw_study
-    from wirelessdl.analysis.study_tables import cell_differences, cell_means, csv_text, run_figures, run_table
+    from wirelessdl.analysis.study_tables import cell_differences, cell_means, csv_text, run_table
     from wirelessdl.trace.files import write_text
     from wirelessdl.trace.study import open_study
 
     study = open_study(folder / one.name)
-    rows = run_figures(study)
+    rows = study.finished
     tables = {"": cell_means(study, rows), "-runs": run_table(study, rows)}
     if one.differences:
         tables["-differences"] = cell_differences(study, one.differences)
