@@ -8,8 +8,13 @@ sum over slots. The own-noise total covers it.
     python examples/privacy_masking.py
 """
 
+import sys
+from pathlib import Path
+
 import wirelessdl
-from wirelessdl.analysis.audit import audit_run
+
+sys.path.append(str(Path(__file__).parents[1] / "docs" / "reproduction"))
+from transcripts import audit_run
 
 overrides = ["scenario.rounds=60", "power.objective=own-noise"]
 scenario = wirelessdl.load_scenario("urban_er_k20_paper_lp", overrides=overrides)

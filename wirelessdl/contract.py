@@ -114,14 +114,6 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
             "gain where radio.subbands is above 1; None: its gain holds for the whole band",
         ),
         ("delay_spread_s", NUMBER, None, "root mean square delay spread of its taps, s; None: flat in frequency"),
-        (
-            "frequency_correlation",
-            METHOD,
-            None,
-            "frequency_correlation(lag_hz): of h, [lags] complex, for previews",
-        ),
-        ("cdf", METHOD, None, "cdf(amplitude, links): P(|h| <= amplitude), for channel previews"),
-        ("power_correlation", METHOD, None, "power_correlation(links, lag_s): of |h|^2, [lags, links], for previews"),
     ),
     "network.map": (
         ("buildings", METHOD, None, "buildings(): left, bottom, width and depth of each, [n, 4] m, for figures"),

@@ -22,8 +22,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
+from transcripts import audit_run
 
-from wirelessdl.analysis.audit import audit_run
 from wirelessdl.analysis.runs import require_sound
 from wirelessdl.analysis.style import COLUMN, dashed, save, styled
 from wirelessdl.gaussian import analytic_epsilon

@@ -1,16 +1,17 @@
-"""Tables and figures of the paper's theorems, from studies that are finished.
+"""Tables and figures of the paper's claims, from studies that are finished.
 
     wirelessdl reproduce theorem1 --scale cpu
     python docs/reproduction/theorems.py outputs/reproduce-cpu
 
-Writes, beside each of the studies theorem1, theorem2, bias and bias-fading that the folder has, its CSV files and its
-figure.
+Adds figures of traces (`cells.py`) to NAME.csv and NAME-runs.csv of every study in the folder. Writes, beside each of the
+studies theorem1, theorem2, bias and bias-fading that the folder has, its CSV files and its figure.
 """
 
 import sys
 from pathlib import Path
 
 import pandas as pd
+from cells import cell_tables
 from leakage import draw_leakage, leakage_tables
 from minima import draw_minima, minima_table
 from regret import draw_regret, regret_tables
@@ -45,6 +46,10 @@ STUDIES = {"theorem1": theorem1, "theorem2": theorem2, "bias": bias, "bias-fadin
 def write(folder: Path) -> list[Path]:
     """All that the studies in a folder give; returns the CSV files."""
     written = []
+    for path in filter(is_study, sorted(folder.iterdir())):
+        for ending, frame in cell_tables(open_study(path)).items():
+            written.append(folder / f"{path.name}{ending}.csv")
+            write_text(written[-1], csv_text(frame))
     for name, tables_of in STUDIES.items():
         if not is_study(folder / name):
             continue

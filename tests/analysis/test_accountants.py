@@ -8,8 +8,7 @@ import pytest
 from conftest import tiny
 
 from wirelessdl import open_run, simulate
-from wirelessdl.analysis.accountants import promised_totals
-from wirelessdl.analysis.releases import data_split, share_problems
+from wirelessdl.analysis.releases import data_split, promised_totals, share_problems
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.terms import PrivacyAssumptions
 

@@ -13,8 +13,9 @@ import torch
 from bench.suites import FLAGSHIP, Contest
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.study import Listener
 from wirelessdl.study.cluster import cores, open_cluster
-from wirelessdl.study.engine import Listener, start_study
+from wirelessdl.study.engine import start_study
 from wirelessdl.study.plan import make_plan
 from wirelessdl.study.study_file import StudySpec, StudyTable
 

@@ -6,7 +6,6 @@ import pytest
 from conftest import tiny
 
 import wirelessdl
-from wirelessdl.analysis.audit import audit_run
 from wirelessdl.privacy import FrameRelease, Ledger, PrivacyAssumptions
 
 
@@ -61,9 +60,6 @@ def test_budgets_hold_in_runs_under_fading_and_what_falls_silent_shows_nothing(t
         first = int((~sent[node]).idxmax())
         # it shows again what it showed in the last slot it sent in: the step after that was taken back
         assert accuracy[node].loc[first] == accuracy[node].loc[first - 1]
-    audits = audit_run(run)
-    assert all(np.isfinite([audit.attained, audit.link_sum, audit.proven]).all() for audit in audits)
-    assert all(audit.attained <= audit.proven * (1 + 1e-9) for audit in audits)
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,24 @@
 """Links too weak to divide by are left out: weights, privacy, energy, and what plan and run say of receiver noise."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 import tomli_w
-from conftest import tiny_table
+from conftest import ROOT, tiny_table
 from watching import Watched
 
 import wirelessdl
 from wirelessdl.access.passes import noise_of_mean
-from wirelessdl.analysis.study_tables import _from_traces
 from wirelessdl.chebyshev import Passes, response
 from wirelessdl.errors import ScenarioError
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario
+
+sys.path.append(str(ROOT / "docs" / "reproduction"))
+from cells import from_traces
 
 FADED = {
     "network": {"nodes": 6, "topology": {"kind": "full"}},
@@ -100,7 +103,7 @@ def test_baselines_of_a_truncated_scenario_are_valid(tmp_path):
 def test_figures_of_a_study_leave_out_what_a_network_in_parts_does_not_have(tmp_path):
     def figures(power_dbm):
         radio = {**TDMA, "power_dbm": power_dbm}
-        return _from_traces(wirelessdl.simulate(parse_scenario(tiny_table(**FADED, radio=radio)), out=tmp_path))
+        return from_traces(wirelessdl.simulate(parse_scenario(tiny_table(**FADED, radio=radio)), out=tmp_path))
 
     assert math.isnan(figures(-90)["noise_over_update"])  # every link is left out: no common pi
     assert figures(50)["noise_over_update"] > 0

@@ -10,8 +10,7 @@ import pytest
 from conftest import command_line, tiny
 from hostile import arrays, column, document, parts, scenario, sign
 
-from wirelessdl.analysis.accountants import promised_totals
-from wirelessdl.analysis.releases import data_split, recounted_ledger
+from wirelessdl.analysis.releases import data_split, promised_totals, recounted_ledger
 from wirelessdl.analysis.runs import final_figures
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import TraceError

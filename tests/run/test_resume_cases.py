@@ -185,6 +185,7 @@ LASTING = {
     "a promised total": {"privacy": {"epsilon_total": 2.0, "epsilon_max": None}},
     "closing passes": {"learning": {"closing_passes": 2}},
     "a ratio chosen for so many rounds": {"privacy": {"pair_ratio": "auto"}},
+    "a stopping rule": {"learning": {"stop_after": 3}},
     "amplitudes chosen for so many rounds": {"power": {"balance": "partial"}},
 }
 

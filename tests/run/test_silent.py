@@ -94,7 +94,6 @@ def test_computing_still_takes_time_and_energy(run):
         *((command, "") for command in ("report RUN", "verify RUN", "list FOLDER", "compare RUN COPY")),
         ("plot RUN --figure map", "has no links, for nothing was sent"),
         ("plot RUN --figure channel", "has no links, for nothing was sent"),
-        ("plan --audit RUN", "nothing was sent, so nobody heard anything; nothing to audit"),
     ],
 )
 def test_silent_runs_can_be_read_and_what_needs_links_says_that_there_are_none(command, refusal, run, tmp_path):

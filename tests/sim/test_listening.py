@@ -5,7 +5,7 @@ import pytest
 from conftest import tiny
 
 import wirelessdl
-from wirelessdl.analysis.accountants import promised_totals
+from wirelessdl.analysis.releases import promised_totals
 from wirelessdl.errors import ScenarioError
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds

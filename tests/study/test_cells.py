@@ -1,4 +1,4 @@
-"""Cells of a study: products, zips, samples, baselines, and what is refused."""
+"""Cells of a study: products, zips, baselines, and what is refused."""
 
 import math
 
@@ -54,22 +54,6 @@ def test_adjustments_change_the_cells_that_match_and_no_others():
     adjust = [{"where": {"network.nodes": 4}, "set": {"learning.batch_size": 16}}]
     _, found = cells(grid={"network.nodes": [3, 4]}, adjust=adjust)
     assert [cell_scenario(tiny(), cell).learning.batch_size for cell in found] == [8, 16]
-
-
-def test_samples_keep_their_values_when_keys_and_samples_are_added():
-    draws = {"privacy.clip_norm": {"low": 0.1, "high": 10.0, "scale": "log"}}
-    sizes = {"learning.batch_size": {"low": 4, "high": 9, "integer": True}, "privacy.rho": {"choices": [1.5, 2.0]}}
-    _, few = cells(random={"samples": 3, "seed": 5, "keys": draws})
-    _, many = cells(random={"samples": 50, "seed": 5, "keys": {**sizes, **draws}})
-    norms = [cell.values["privacy.clip_norm"] for cell in many]
-    assert norms[:3] == [cell.values["privacy.clip_norm"] for cell in few]
-    assert all(0.1 <= norm <= 10 for norm in norms)
-    below = sum(norm < 1.0 for norm in norms)
-    assert 15 < below < 35  # half of 50, give or take three standard deviations
-    assert {cell.values["learning.batch_size"] for cell in many} == {4, 5, 6, 7, 8, 9}
-    assert {cell.values["privacy.rho"] for cell in many} == {1.5, 2.0}
-    # what is written is what is run
-    assert cell_scenario(tiny(), many[0]).privacy.clip_norm == many[0].values["privacy.clip_norm"]
 
 
 def test_a_private_study_has_local_beside_it_once_for_what_still_matters():
@@ -180,9 +164,6 @@ def test_a_study_file_says_what_the_command_line_says_and_more(tmp_path):
         [[study.cells]]
         name = "slow"
         set = { learning.batch_size = 8 }
-        [study.random]
-        samples = 2
-        keys = { "privacy.clip_norm" = { low = 0.5, high = 2.0 } }
         [[study.adjust]]
         where = { "network.nodes" = 4 }
         set = { "privacy.rho" = 1.5 }
@@ -192,7 +173,7 @@ def test_a_study_file_says_what_the_command_line_says_and_more(tmp_path):
     plan = make_plan(read_study(path))
     own = [cell for cell in plan.cells if not cell.baseline]
     assert plan.name == "study"
-    assert len(own) == 2 * 2 * 2 * 2
+    assert len(own) == 2 * 2 * 2
     assert (plan.seeds, plan.runs) == ((3, 9), (1, 2))
     assert plan.base.scenario.rounds == 3
     assert {cell.baseline for cell in plan.cells} == {None, "no-privacy", "local"}
@@ -217,11 +198,6 @@ def test_bundled_studies_can_be_planned_and_named():
         ({"seeds": 0}, "study.seeds"),
         ({"cells": [{"set": {}}]}, "missing key study.cells.0.name; add it"),
         ({"cells": [{"name": "a/b"}]}, "study.cells.0.name is a/b; must be at most 100 letters"),
-        ({"random": {"samples": 2, "keys": {"privacy.rho": {"low": 2}}}}, "needs choices = [...], or low and high"),
-        (
-            {"random": {"samples": 0, "keys": {"privacy.rho": {"choices": [1]}}}},
-            "study.random.samples is 0; must be >=",
-        ),
         ({"scenario": 3}, "study.scenario is 3; must be a scenario file"),
         ({"name": "../x"}, "study.name is ../x; must be at most 100 letters"),
     ],

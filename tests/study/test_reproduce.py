@@ -15,9 +15,13 @@ import pytest
 from conftest import ROOT, command_line, mostly_slow
 from in_process import one_for_all, write_quick
 
+import wirelessdl
 from wirelessdl.errors import StudyError
 from wirelessdl.study import sweep
 from wirelessdl.study.reproduce import PAPER, bundled_studies, reproductions, run_study, with_scale
+
+sys.path.append(str(ROOT / "docs" / "reproduction"))
+from cells import cell_tables
 
 STUDY = """
 [study]
@@ -82,8 +86,10 @@ def test_a_study_of_ones_own_gives_means_differences_and_figures_for_each_protoc
     runs = pd.read_csv(folder / "out" / "mine-hardened-runs.csv")
     assert len(runs) == len(index) == 2 * len(means)
     assert not {"path", "wall_s", "status"} & set(runs)  # what another run of the study would write otherwise
-    noise = runs.groupby("cell")["noise_over_update"].mean()
-    np.testing.assert_allclose(means.set_index("cell")["noise_over_update"], noise, rtol=1e-9)
+    wider = cell_tables(wirelessdl.open_study(folder / "out" / "mine-hardened"))
+    pd.testing.assert_frame_equal(wider[""][means.columns], means, rtol=1e-9, check_dtype=False)
+    noise = wider["-runs"].groupby("cell")["noise_over_update"].mean()
+    np.testing.assert_allclose(wider[""].set_index("cell")["noise_over_update"], noise, rtol=1e-9)
     for row in means.itertuples():
         values = index[index["cell"] == row.cell]["accuracy_mean"]
         assert row.accuracy_mean == pytest.approx(values.mean(), rel=1e-9)

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
@@ -31,14 +30,6 @@ from wirelessdl.units import SPEED_OF_LIGHT_MPS
 
 Rings: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 PHASES_AT_ONCE = 1 << 15  # what a core's cache holds
-
-
-def correlation(tx_hz: float | FloatArray, rx_hz: float | FloatArray, lag_s: float | FloatArray) -> FloatArray:
-    """Autocorrelation of h from the Doppler frequencies of both ends and the lag; three arrays that broadcast."""
-    return np.asarray(
-        scipy.special.j0(2 * np.pi * np.multiply(tx_hz, lag_s))
-        * scipy.special.j0(2 * np.pi * np.multiply(rx_hz, lag_s))
-    )
 
 
 class Clarke:
@@ -78,10 +69,6 @@ class Clarke:
         velocity_mps = links.geometry.velocity_mps[None]
         found = self._sum(self._advance(velocity_mps, np.array([time_s])), every, *ends).reshape(count, -1)
         return np.asarray(found[:, pairs.of_link]) if self.reciprocal else found
-
-    def speeds(self, links: Links) -> FloatArray:
-        """Speed of each node from which its Doppler follows, `[K]` m/s."""
-        return self._speeds(links.geometry.velocity_mps)
 
     def _speeds(self, velocity_mps: FloatArray) -> FloatArray:
         if self.speed_mps is not None:

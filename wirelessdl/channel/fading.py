@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.channel.clarke import Clarke, correlation
+from wirelessdl.channel.clarke import Clarke
 from wirelessdl.channel.los import ChannelCondition, always_in_sight
 from wirelessdl.channel.model import Composable, RngOf
 from wirelessdl.links import Instants, Links
@@ -123,30 +123,6 @@ class Scattered(Composable):
         cycles = instants.distance_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
         return np.asarray(np.exp(-2j * np.pi * (cycles - np.rint(cycles))))
 
-    # --- theory, for figures and tests
-
-    def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
-        """P(|h| <= amplitude), of the shape of amplitude; the mean over these links."""
-        from scipy.stats import ncx2  # only here: it takes as long to load as pandas, and runs do not need it
-
-        share, count = np.unique(self.sight_share(links), return_counts=True)
-        k = share / (1.0 - share)
-        per_share = ncx2.cdf(2.0 * (k + 1.0) * np.asarray(amplitude)[:, None] ** 2, 2, 2.0 * k)
-        return np.asarray(per_share @ (count / count.sum()))
-
-    def power_correlation(self, links: Links, lag_s: FloatArray) -> FloatArray:
-        """Correlation coefficient of |h(t)|^2 and |h(t + lag)|^2, `[lags, links]`; rates as they are now."""
-        lag = np.asarray(lag_s)[:, None]
-        if self.clarke is None:  # a block that may begin anywhere: kept with probability 1 - lag / T
-            kept = np.clip(1.0 - lag / (self.blocks.coherence_s or 1e-300), 0.0, 1.0)
-            return np.broadcast_to(kept, (len(lag), len(links)))
-        per_mps = self.frequency_hz / SPEED_OF_LIGHT_MPS
-        speed, share = self.clarke.speeds(links), self.sight_share(links)
-        rho = correlation(per_mps * speed[links.tx], per_mps * speed[links.rx], lag)
-        k = share / (1.0 - share)
-        turns = 0.0 if self.clarke.speed_mps is not None else per_mps * links.growth_mps * lag
-        return np.asarray((rho**2 + 2.0 * k * rho * np.cos(2 * np.pi * turns)) / (1.0 + 2.0 * k))
-
 
 class Rayleigh(Scattered):
     """No line of sight.
@@ -214,10 +190,6 @@ class Nakagami(Composable):
         number, of_link = processes(links, self.reciprocal)
         level = counter_rng.uniform(self.blocks.word(time_s, lambda: rng), number)[0]
         return np.asarray(np.sqrt(scipy.special.gammaincinv(self.m, level) / self.m)[of_link])
-
-    def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
-        """P(|h| <= amplitude), of the shape of amplitude."""
-        return np.asarray(scipy.special.gammainc(self.m, self.m * np.asarray(amplitude) ** 2))
 
 
 class Uniform(Composable):

@@ -38,14 +38,11 @@ class FadingSamples:
         """Every model of the chain as it was built; to be asked for before the run's own have been called."""
         return [(name, self._copied(name, model)) for name, model in self._all]
 
-    def chain(self, prefix: str, offset_hz: FloatArray | None = None) -> Chain:
-        """The fading models afresh, on streams that begin with a prefix; line of sight is as in the run.
-
-        offset_hz: [subbands] centres, Hz; None: at the carrier alone, which is what every subband is like by itself.
-        """
+    def _chain(self, prefix: str) -> Chain:
+        """The fading models afresh, on streams that begin with a prefix; line of sight is as in the run."""
         models = [(name, self._copied(name, model)) for name, model in self.models]
         several = self._array.count > 1
-        return Chain(models, self._streams, prefix, offset_hz, phases=several, antennas=self._array)
+        return Chain(models, self._streams, prefix, phases=several, antennas=self._array)
 
     def gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
         """Realisations of |h|, `[count, links]`; `[1, links]` without fading. mean_gain: [links] root mean square.
@@ -55,7 +52,7 @@ class FadingSamples:
         if not self.models:
             return mean_gain[None]
         numbers = range(offset, offset + count)
-        drawn = [self.chain(f"robust.{number}").gains(Instants((links,), (0.0,))) for number in numbers]
+        drawn = [self._chain(f"robust.{number}").gains(Instants((links,), (0.0,))) for number in numbers]
         if self._array.count > 1:
             every = [one.antennas[0] for one in drawn if one.antennas is not None]
             return np.stack([mean_gain * np.sqrt(np.mean(np.abs(h) ** 2, axis=0)) for h in every])

@@ -144,18 +144,3 @@ class Tdl(Scattered):
             scatter = counter_rng.complex_normal(word, every).reshape(taps, -1)[:, of_link]
         turn = np.exp(-2j * np.pi * np.multiply.outer(offset_hz, found.delay_s))
         return np.asarray((turn * np.sqrt(found.power)) @ scatter)
-
-    def frequency_correlation(self, lag_hz: FloatArray) -> ComplexArray:
-        """R at every lag, `[lags]` complex."""
-        return self.profile.correlation(lag_hz)
-
-
-def coherence_bandwidth_hz(lag_hz: FloatArray, correlation: ComplexArray, level: float = 0.5) -> float:
-    """First lag at which |R| falls to a level, Hz, interpolated; inf where it does not. lag_hz: rising, from 0."""
-    height = np.abs(correlation)
-    below = np.flatnonzero(height <= level)
-    if not len(below) or below[0] == 0:
-        return float("inf")
-    after = int(below[0])
-    share = (height[after - 1] - level) / (height[after - 1] - height[after])
-    return float(lag_hz[after - 1] + share * (lag_hz[after] - lag_hz[after - 1]))

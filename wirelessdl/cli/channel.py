@@ -40,7 +40,7 @@ _MAX_LINKS_PER_END = 3  # links of either end of the list
 @click.option(
     "--figure",
     type=PATH,
-    help="Draw a map, gains over time and frequency, and fading statistics into this file (.pdf, .png, .svg).",
+    help="Draw a map, and gains over time and frequency, into this file (.pdf, .png, .svg).",
 )
 @click.option("--export", type=PATH, help="Write |h| of every slot for the model `replay` (.parquet, .npz).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
@@ -62,10 +62,9 @@ def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, expo
         facts, band = link_facts(world, found), preview_frequency(world, found)
         picked = _picked(links, facts)
         if drawn is not None:
-            from wirelessdl.preview.channel import preview_fading
             from wirelessdl.preview.figures import draw_channel
 
-            draw_channel(found, facts, preview_fading(world, found), picked, loaded.scenario.name, drawn.path, band)
+            draw_channel(found, facts, picked, loaded.scenario.name, drawn.path, band)
     if exported is not None:
         from wirelessdl.channel.replay import write
         from wirelessdl.trace.files import write_whole
@@ -124,8 +123,6 @@ def _facts(
             "subbands": len(band.offset_hz),
             "subband_hz": band.subband_hz,
             "delay_spread_s": band.delay_spread_s,
-            "coherence_bandwidth_hz": band.coherence_hz,
-            "coherence_bandwidth_theory_hz": band.coherence_theory_hz,
             "weakest_subband_db": band.weakest_db.tolist(),
         },
         "connectivity": found.connectivity.formatted(),
@@ -136,14 +133,10 @@ def _facts(
 
 
 def _band(band: "FrequencyPreview") -> str:
-    """Subbands against coherence bandwidth, in words."""
+    """Subbands and delay spread, in words."""
     words = [f"{counted(len(band.offset_hz), 'subband')} of {band.subband_hz / 1e6:.4g} MHz"]
     if band.delay_spread_s is not None:
         words.append(f"delay spread {band.delay_spread_s * 1e9:.4g} ns")
-    if band.coherence_hz is not None:
-        theory = band.coherence_theory_hz
-        beside = "" if theory is None else f", {theory / 1e6:.3g} MHz by theory"
-        words.append(f"coherence bandwidth {band.coherence_hz / 1e6:.3g} MHz drawn{beside} (|R| = 0.5)")
     return "; ".join(words)
 
 

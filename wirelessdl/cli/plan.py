@@ -18,7 +18,6 @@ from wirelessdl.cli.options import (
     facts_table,
     json_alone,
     plain_table,
-    reads_runs,
     scenario_options,
 )
 
@@ -67,30 +66,11 @@ def check(chosen: ScenarioChoice, as_json: bool) -> None:
 
 
 @click.command(epilog="Example: wirelessdl plan scenarios/urban_er_k20.toml --figure plan.pdf")
-@scenario_options(required=False)
-@click.option("--audit", type=PATH, help="Audit this finished run instead.")
-@click.option("--receiver", type=int, help="With --audit: the receiver (default: the one with the most links).")
+@scenario_options()
 @click.option("--figure", type=PATH, help="Draw the plan into this file (.pdf, .png, .svg).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-@reads_runs
-def command(
-    chosen: ScenarioChoice, audit: Path | None, receiver: int | None, figure: Path | None, as_json: bool
-) -> None:
-    """Print the power split of SCENARIO, its one-slot epsilons and a forecast of training. Trains nothing.
-
-    --audit RUN reads a finished run instead. For one receiver and each sender it hears it prints a lower bound on
-    the epsilon of everything received (reached by an example), the paper's sum over rounds and the proven upper
-    bound.
-    """
-    if audit is not None:
-        if chosen.scenario is not None or figure is not None:
-            raise click.UsageError("--audit looks at a run alone; leave SCENARIO and --figure out")
-        _audit(audit, receiver, as_json)
-        return
-    if receiver is not None:
-        raise click.UsageError("--receiver goes with --audit")
-    if chosen.scenario is None:
-        raise click.UsageError("name a SCENARIO, or a run to --audit")
+def command(chosen: ScenarioChoice, figure: Path | None, as_json: bool) -> None:
+    """Print the power split of SCENARIO, its one-slot epsilons and a forecast of training. Trains nothing."""
     from wirelessdl.preview.plan import preview_plan
     from wirelessdl.run.build import build
 
@@ -118,27 +98,6 @@ def command(
         console.print(f"figure in {figure}", soft_wrap=True)
 
 
-def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
-    from wirelessdl.analysis.audit import audit_run
-    from wirelessdl.analysis.releases import terms_of
-    from wirelessdl.trace.run import open_run
-
-    run = open_run(path)
-    found = audit_run(run, receiver)
-    if as_json:
-        echo_json([asdict(audit) for audit in found])
-        return
-    table = plain_table(("receiver", "sender", "audit >=", "proven <=", "sum over rounds", ""))
-    for one in found:
-        beyond = "masking does not add up" if one.attained > one.link_sum * (1 + 1e-9) else ""
-        figures = (f"{value:.3g}" for value in (one.attained, one.proven, one.link_sum))
-        table.add_row(str(one.rx), str(one.tx), *figures, beyond)
-    console = Console(highlight=False)
-    adjacency = terms_of(run).adjacency
-    console.print(f"epsilon ({adjacency}) over {found[0].rounds} rounds, without amplification, no thermal noise")
-    console.print(table)
-
-
 def facts(found: "PlanPreview") -> dict[str, Any]:
     """The preview as values that `echo_json` takes; matrices are [rx][tx]."""
     plan = found.plan
@@ -158,7 +117,6 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "messages": None,
         **({} if found.carry is None else {found.carry.title: dict(found.carry.facts)}),
         "joint": None if found.joint is None else _forecast(found.joint.best),
-        "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
     }
 
 

@@ -57,7 +57,7 @@ def command(
     every cell and its 95% interval, paired differences where the file asks for them, and the figures. Called again, it
     goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
     """
-    from wirelessdl.cli.sweep_progress import study_listener
+    from wirelessdl.cli.sweep import study_listener
     from wirelessdl.study.reproduce import PAPER, THREADS, reproductions, require_same, run_study, with_scale
     from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import is_study
@@ -97,12 +97,12 @@ def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     """Write the files of a study beside its directory; yields each."""
     from wirelessdl.analysis.families import Request
     from wirelessdl.analysis.figures.study import draw_study
-    from wirelessdl.analysis.study_tables import cell_differences, cell_means, csv_text, run_figures, run_table
+    from wirelessdl.analysis.study_tables import cell_differences, cell_means, csv_text, run_table
     from wirelessdl.trace.files import write_text
     from wirelessdl.trace.study import open_study
 
     study = open_study(folder / one.name)
-    rows = run_figures(study)
+    rows = study.finished
     tables = {"": cell_means(study, rows), "-runs": run_table(study, rows)}
     if one.differences:
         tables["-differences"] = cell_differences(study, one.differences)

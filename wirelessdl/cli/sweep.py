@@ -1,22 +1,26 @@
-"""`wirelessdl sweep`."""
+"""`wirelessdl sweep`, and the progress of a study."""
 
-import math
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from wirelessdl.cli.options import PATH, counted, echo_json, plain_table, set_option, warn_of_user_code
+from wirelessdl.cli.options import PATH, counted, echo_json, set_option, warn_of_user_code
 from wirelessdl.cli.progress import Stopper, emit, stopper_installed
 from wirelessdl.errors import quote
+from wirelessdl.study import Listener
 
 if TYPE_CHECKING:
-    from wirelessdl.study.engine import Estimate, Result
+    from wirelessdl.study.engine import Result
     from wirelessdl.study.plan import Plan
     from wirelessdl.study.sweep import Options
+    from wirelessdl.trace.study import PlannedRun, Row
 
 
 @click.command(
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
 @click.option("--resume", "resumed", type=PATH, metavar="DIR", help="Continue this study.")
 @click.option("--force", is_flag=True, help="With --resume: allow other versions of packages.")
 @click.option("--status", "looked_at", type=PATH, metavar="DIR", help="Print how a study stands.")
-@click.option("--dry-run", is_flag=True, help="Check all cells, time short runs, print cells, time and disk space.")
+@click.option("--dry-run", is_flag=True, help="Check and print all cells; run nothing.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per finished run, then the counts.")
 def command(
@@ -119,7 +123,6 @@ def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:
 
 def _go(folder: Path, plan: "Plan | None", options: "Options", console: Console, as_json: bool) -> None:
     """Start or resume a study, and say how it ended."""
-    from wirelessdl.cli.sweep_progress import study_listener
     from wirelessdl.study.cluster import SchedulerLost
     from wirelessdl.study.sweep import resume_in, start_in
 
@@ -180,8 +183,7 @@ def _print_status(folder: Path, console: Console, as_json: bool) -> None:
 
 
 def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) -> None:
-    from wirelessdl.cli.sweep_progress import study_listener
-    from wirelessdl.study.engine import estimate
+    from wirelessdl.study.engine import check_cells
 
     with stopper_installed() as stop:
         try:
@@ -189,44 +191,125 @@ def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) 
                 study_listener(console, as_json=as_json) as listener,
                 options.open(len(plan), plan.threads) as cluster,
             ):
-                found = estimate(plan, cluster, listener, stop.asked)
+                check_cells(plan, cluster, listener, stop.asked, plan.cells)
         except KeyboardInterrupt:
             stop.end("stopped; nothing was written")
     if as_json:
         cells = [{key: getattr(cell, key) for key in ("cell", "name", "baseline", "values")} for cell in plan.cells]
-        figures = {key: getattr(found, key) for key in ("total_s", "total_bytes", "jobs")}
-        planned = {"cells": cells, "seeds": list(plan.seeds), "runs": list(plan.runs)}
-        emit({"event": "estimate", **planned, **figures, "threads": plan.threads})
+        emit({"event": "plan", "cells": cells, "seeds": list(plan.seeds), "runs": list(plan.runs)})
         return
-    _print_estimate(plan, found, console)
-
-
-def _print_estimate(plan: "Plan", found: "Estimate", console: Console) -> None:
-    from wirelessdl.memory import format_size
-    from wirelessdl.study.study_file import plain_text
-
-    table = plain_table(("cell",), left=("cell",), no_wrap=True)
-    table.add_column("name")
-    for key in plan.varied:
-        table.add_column(escape(key), justify="right", overflow="fold")
-    for name in ("time of a run", "disk"):
-        table.add_column(name, justify="right")
     for cell in plan.cells:
-        values = (plain_text(cell.values[key]) if key in cell.values else "" for key in plan.varied)
-        figures = (_time(found.run_s[cell.cell]), format_size(math.ceil(found.run_bytes[cell.cell])))
-        table.add_row(cell.cell, escape(cell.name or ""), *(escape(quote(value, 40)) for value in values), *figures)
-    console.print(table)
+        console.print(escape(cell.title), soft_wrap=True)
     seeds, runs = counted(len(plan.seeds), "seed"), counted(len(plan.runs), "run")
-    console.print(
-        f"{len(plan.cells)} cells x {seeds} x {runs}: {len(plan)} runs, about {_time(found.total_s)} with "
-        f"{counted(found.jobs, 'job')} of {counted(plan.threads, 'thread')}, "
-        f"{format_size(math.ceil(found.total_bytes))} on disk",
-        soft_wrap=True,
-    )
-    console.print(f"estimated from {found.rounds} rounds in each of {found.tried} cells; nothing was written")
+    console.print(f"{len(plan.cells)} cells x {seeds} x {runs}: {len(plan)} runs; nothing was written", soft_wrap=True)
 
 
 def _time(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+# --- progress: a bar on a terminal, else a line per run, or JSON lines
+
+
+class _Lines(Listener):
+    """One line for every run that is over."""
+
+    def __init__(self, console: Console):
+        self.console = console
+        self._done = self._total = 0
+        self._waiting_announced = False
+
+    def say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True)
+
+    def started(self, study: Path, plan: "Plan", rows: Mapping[str, "Row"], workers: int) -> None:
+        self._total = len(rows)
+        self._done = sum(row.status == "finished" for row in rows.values())
+        kept = f", {self._done} of them finished before" if self._done else ""
+        self.say(
+            f"[bold]{escape(plan.name)}[/]  {len(plan.cells)} cells, {len(rows)} runs{kept}, in {escape(str(study))}; "
+            f"{counted(workers, 'worker')} of {counted(plan.threads, 'thread')}"
+        )
+
+    def waiting(self) -> None:
+        if not self._waiting_announced:
+            self._waiting_announced = True
+            self.say("the scheduler has no workers; waiting for one")
+
+    def over(self, row: "Row") -> None:
+        if row.status == "finished":
+            self._done += 1
+            self.say(f"{self._done:{len(str(self._total))}}/{self._total}  {title(row.planned)}  {_figures(row)}")
+        elif row.status == "failed":
+            self.say(f"[red]failed[/]  {title(row.planned)}  {escape(quote(row.error, 1000))}")
+
+    def retrying(self, row: "Row") -> None:
+        self.say(f"[yellow]failed, is tried again[/]  {title(row.planned)}  {escape(quote(row.error, 1000))}")
+
+    def stopping(self, running: int) -> None:
+        self.say(f"stopping: {counted(running, 'run')} will stop after the current round")
+
+
+class _Bar(_Lines):
+    """The same under a bar for the study."""
+
+    def __init__(self, console: Console, bars: Progress):
+        super().__init__(console)
+        self._bars, self._whole = bars, bars.add_task("starting workers", total=None)
+
+    def checking(self, done: int, total: int) -> None:
+        self._bars.update(self._whole, description="checking cells", total=total, completed=done)
+
+    def started(self, study: Path, plan: "Plan", rows: Mapping[str, "Row"], workers: int) -> None:
+        super().started(study, plan, rows, workers)
+        self._bars.reset(self._whole, description="runs", total=len(rows), completed=self._done)
+
+    def over(self, row: "Row") -> None:
+        super().over(row)
+        self._bars.update(self._whole, completed=self._done)
+
+
+class _JsonLines(Listener):
+    def over(self, row: "Row") -> None:
+        planned = row.planned
+        facts = {key: getattr(planned, key) for key in ("path", "cell", "name", "values", "seed", "run")}
+        figures = {key: row.figures.get(key) for key in ("accuracy_mean", "epsilon_total", "wall_s")}
+        emit({"event": row.status, **facts, "error": row.error, **figures})
+
+
+@contextmanager
+def study_listener(console: Console, *, as_json: bool) -> Iterator[Listener]:
+    if as_json:
+        yield _JsonLines()
+    elif console.quiet:
+        yield Listener()
+    elif not console.is_terminal:
+        yield _Lines(console)
+    else:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
+        )
+        with Progress(*columns, console=console, transient=True) as bars:
+            yield _Bar(console, bars)
+
+
+def title(planned: "PlannedRun") -> str:
+    """A run by its directory and what distinguishes it."""
+    from wirelessdl.study.study_file import plain_text
+
+    words = [f"{key.rpartition('.')[2]}={plain_text(value)}" for key, value in planned.values.items()]
+    name = [planned.name] if planned.name else []
+    return escape(quote(" ".join([planned.folder_name, *name, *words]), 100))
+
+
+def _figures(row: "Row") -> str:
+    accuracy, epsilon = row.figures.get("accuracy_mean"), row.figures.get("epsilon_total")
+    words = [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
+    words += [] if epsilon is None else [f"epsilon {epsilon:.3g} ({row.figures.get('adjacency', 'replace-one')})"]
+    return ", ".join([*words, f"{row.figures.get('wall_s', 0):.1f} s"])

@@ -1,22 +1,17 @@
-"""The channel of a run before any training: every frame's gains, value for value; how fading depends on time and
-frequency, beside theory."""
+"""The channel of a run before any training: every frame's gains, value for value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wirelessdl.access import CarryPreview
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.channel.model import compose
-from wirelessdl.channel.tdl import coherence_bandwidth_hz
-from wirelessdl.contract import capability, checked_array, guard_of
+from wirelessdl.contract import capability
 from wirelessdl.links import Links
 from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.preview.plan import preview_carry
-from wirelessdl.radio.frame import STATIC_SHARE, subband_offset_hz
+from wirelessdl.radio.frame import subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.observe import Observer
@@ -24,11 +19,7 @@ from wirelessdl.run.build import World
 from wirelessdl.run.wiring import make_carrier, make_observer
 from wirelessdl.units import from_db, to_db, to_s
 
-Complex = NDArray[np.complex128]
 _Lasting = Callable[[int, int, FrameChannel, Participation], Transmissions | None]
-_INSTANTS, _REALISATIONS = 240, 8  # of fading over time
-_LAGS, _FREQUENCY_REALISATIONS = 129, 64
-_LAG_REACH = 2.0  # lags go this far, in units of 1 / delay spread: tdl-a falls to 0.5 at 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,25 +84,6 @@ class LinkFacts:
     deepest_db: FloatArray  # least gain met, against the mean
     snr_db: FloatArray  # of the mean gain at full power
     sinr_db: FloatArray  # the same over non-neighbours, jammers and residual self-interference too, mean over frames
-
-
-@dataclass(frozen=True, eq=False)
-class FadingPreview:
-    """Fading alone, sampled closely: amplitudes `[instants, links]`, and what theory says of them."""
-
-    time_s: FloatArray
-    amplitude: FloatArray
-    links: Links
-    theory_cdf: Callable[[FloatArray], FloatArray] | None
-    theory_correlation: Callable[[FloatArray], FloatArray] | None
-
-    def correlation(self, lags: int) -> FloatArray:
-        """Correlation of the power over lags of the instants, all links together."""
-        power = self.amplitude**2
-        power = power - power.mean()
-        count = len(power)
-        together = [np.mean(power[: count - lag] * power[lag:]) for lag in range(lags)]
-        return np.asarray(together / np.mean(power**2))
 
 
 def _by_link(frame: FrameChannel, slot: int) -> FloatArray:
@@ -215,77 +187,21 @@ def _sinr_db(world: World, found: ChannelPreview) -> FloatArray:
     return np.concatenate(rows)
 
 
-def preview_fading(world: World, found: ChannelPreview) -> FadingPreview | None:
-    """Fading at close instants, of copied models on streams of their own; None where nothing fades."""
-    if not world.fading.models:
-        return None
-    step_s = _step_s(world, found)
-    time_s = np.asarray(step_s * np.arange(_INSTANTS), dtype=np.float64)
-    air = [found.links.at(world.mobility.geometry(t)) for t in time_s]
-    chains = [world.fading.chain(f"probe.{n}") for n in range(_REALISATIONS)]
-    rows = [np.concatenate([chain.gain(links, t).now for chain in chains]) for links, t in zip(air, time_s.tolist())]
-    return FadingPreview(time_s, np.stack(rows), found.links, *_theory(world.fading.models, found.links))
-
-
-def _theory(
-    fading: list[tuple[str, Any]], links: Links
-) -> tuple[Callable[[FloatArray], FloatArray] | None, Callable[[FloatArray], FloatArray] | None]:
-    """What is known of one fading model; of several in a chain, or of a user's, nothing is."""
-    model = fading[0][1]
-    if len(fading) > 1:
-        return None, None
-    cdf, correlation = capability(model, "cdf"), capability(model, "power_correlation")
-
-    def below(amplitude: FloatArray) -> FloatArray:
-        with (guard := guard_of("channel.models", model, "cdf")):
-            answer = cdf(amplitude, links)
-        return checked_array(guard.name, answer, (len(amplitude),), "amplitudes")
-
-    def correlated(lag_s: FloatArray) -> FloatArray:
-        with (guard := guard_of("channel.models", model, "power_correlation")):
-            answer = correlation(links, lag_s)
-        found = checked_array(guard.name, answer, (len(lag_s), len(links)), "lags and links")
-        return np.asarray(found.mean(axis=1))
-
-    return None if cdf is None else below, None if correlation is None else correlated
-
-
-def _step_s(world: World, found: ChannelPreview) -> float:
-    """A tenth of the coherence time; a frame where nothing is known of that."""
-    if world.coherence_s is not None:
-        return STATIC_SHARE * world.coherence_s
-    return float(np.diff(found.time_s).min()) if len(found.time_s) > 1 else 1e-3
-
-
 @dataclass(frozen=True, eq=False)
 class FrequencyPreview:
     """The band of a run. gain: [subbands, links] |h| in the first slot of the first frame, by offset_hz.
 
-    delay_spread_s: of the fading models with taps, None without any. lag_hz, drawn, theory: correlation of fading over
-    frequency, `[lags]` complex; None where nothing fades by frequency, or theory is not known.
+    delay_spread_s: of the fading models with taps, None without any.
     """
 
     offset_hz: FloatArray
     gain: FloatArray
     bandwidth_hz: float
     delay_spread_s: float | None
-    lag_hz: FloatArray | None
-    drawn: Complex | None
-    theory: Complex | None
 
     @property
     def subband_hz(self) -> float:
         return self.bandwidth_hz / len(self.offset_hz)
-
-    @property
-    def coherence_hz(self) -> float | None:
-        """Lag at which |R| of what was drawn falls to 0.5, Hz; None where nothing fades by frequency."""
-        return None if self.drawn is None or self.lag_hz is None else coherence_bandwidth_hz(self.lag_hz, self.drawn)
-
-    @property
-    def coherence_theory_hz(self) -> float | None:
-        """The same by theory."""
-        return None if self.theory is None or self.lag_hz is None else coherence_bandwidth_hz(self.lag_hz, self.theory)
 
     @property
     def weakest_db(self) -> FloatArray:
@@ -302,44 +218,9 @@ def preview_frequency(world: World, found: ChannelPreview) -> FrequencyPreview |
     if radio.subbands == 1 and not fading:
         return None
     spreads = [s for model in fading if (s := capability(model, "delay_spread_s")) is not None]
-    spread_s = float(np.sqrt(np.sum(np.square(spreads)))) if spreads else None
-    lag_hz = drawn = theory = None
-    if fading and len(found.links):
-        lag_hz = np.linspace(0.0, _LAG_REACH / spread_s if spread_s else radio.bandwidth_hz, _LAGS)
-        drawn, theory = _drawn(world, found, lag_hz), _frequency_theory(fading, lag_hz)
     return FrequencyPreview(
         subband_offset_hz(radio.bandwidth_hz, radio.subbands),
         np.stack([frame.of_links(block.gain) for block in frame.slots[: radio.subbands]]),
         radio.bandwidth_hz,
-        spread_s,
-        lag_hz,
-        drawn,
-        theory,
+        float(np.sqrt(np.sum(np.square(spreads)))) if spreads else None,
     )
-
-
-def _drawn(world: World, found: ChannelPreview, lag_hz: FloatArray) -> Complex:
-    """Correlation of fading over all links, realisations and pairs of frequencies that are a lag apart."""
-    grid_hz = np.concatenate([lag_hz, lag_hz[-1] + lag_hz[1:]])
-    total, power = np.zeros(len(lag_hz), np.complex128), 0.0
-    for number in range(_FREQUENCY_REALISATIONS):
-        models = [named.model for named in world.fading.chain(f"probe.frequency.{number}").models]
-        rng = world.streams.draws("probe.frequency", number)
-        h = compose(*models).response(found.links, 0.0, grid_hz, rng)
-        start = h[: len(lag_hz)]
-        power += float(np.mean(np.abs(start) ** 2))
-        total += [np.mean(h[n : n + len(lag_hz)] * np.conj(start)) for n in range(len(lag_hz))]
-    return total / power
-
-
-def _frequency_theory(fading: list[Any], lag_hz: FloatArray) -> Complex | None:
-    """Factors that fade independently multiply their correlations."""
-    product = np.ones(len(lag_hz), np.complex128)
-    for model in fading:
-        correlation = capability(model, "frequency_correlation")
-        if correlation is None:
-            return None
-        with (guard := guard_of("channel.models", model, "frequency_correlation")):
-            answer = correlation(lag_hz)
-        product = product * checked_array(guard.name, answer, (len(lag_hz),), "lags", dtype=np.complex128)
-    return product

@@ -1,8 +1,7 @@
 """Figures of a plan and of a channel, before a run.
 
-Plan: power split, one-slot leakage, leakage behind own noise, weight in the whole; where pairs of nodes share noise
-also the error that is predicted at every pair ratio and number of passes. Channel: where links are strong, how they
-change, and whether fading is as theory says.
+Plan: power split, one-slot leakage, leakage behind own noise, weight in the whole. Channel: where links are strong, and
+how they change.
 """
 
 from pathlib import Path
@@ -13,10 +12,10 @@ import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patheffects import withStroke
 
-from wirelessdl.analysis.style import BLUE, COLOURS, GREY, HEAT, ORANGE, dashed, save, styled
+from wirelessdl.analysis.style import BLUE, GREY, HEAT, ORANGE, save, styled
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Links
-from wirelessdl.preview.channel import ChannelPreview, FadingPreview, FrequencyPreview, LinkFacts
+from wirelessdl.preview.channel import ChannelPreview, FrequencyPreview, LinkFacts
 from wirelessdl.preview.plan import PlanPreview
 from wirelessdl.units import to_db
 
@@ -25,10 +24,10 @@ _COLOURS = (BLUE, ORANGE, GREY)
 
 
 def draw_plan(preview: PlanPreview, name: str, path: Path) -> None:
-    """Four panels, or six where pairs share noise, IEEE text width."""
-    plan, rows = preview.plan, 3 if preview.trade else 2
+    """Four panels, IEEE text width."""
+    plan = preview.plan
     with styled():
-        figure, axes = plt.subplots(rows, 2, figsize=(7.16, 2.6 * rows), layout="constrained")
+        figure, axes = plt.subplots(2, 2, figsize=(7.16, 5.2), layout="constrained")
         figure.suptitle(f"{name}: {preview.verdict[0]}", fontsize=9, x=0.01, ha="left")
         _split(axes[0, 0], preview)
         (_leakage if preview.terms.counts_links else _mixing)(figure, axes[0, 1], preview)
@@ -38,9 +37,6 @@ def draw_plan(preview: PlanPreview, name: str, path: Path) -> None:
             axis.set_xlabel("node")
             axis.set_xlim(-0.7, len(plan.alpha) - 0.3)
             axis.xaxis.get_major_locator().set_params(integer=True)
-        if preview.trade:
-            _trade(axes[2, 0], preview)
-            _parts(axes[2, 1], preview)
         save(figure, path)
 
 
@@ -115,79 +111,26 @@ def _any(coalition: int) -> str:
     return "any one node" if coalition == 1 else f"any {coalition} nodes"
 
 
-def _trade(axis: Any, preview: PlanPreview) -> None:
-    """Mean part and disagreement together."""
-    for (passes, row), style in zip(preview.trade, _styles(preview)):
-        here = " (scenario)" if passes == _passes(preview) else ""
-        axis.plot([one.ratio for one in row], [one.error for one in row], label=f"{passes}{here}", **style)
-    _mark_choice(axis, preview, ("error",))
-    axis.set(title="Predicted error of a node's model", ylabel="variance per coordinate")
-    axis.legend(loc="upper left", ncols=2, title="mixing passes", fontsize=6, title_fontsize=6)
-
-
-def _parts(axis: Any, preview: PlanPreview) -> None:
-    """The same in its parts, in the colours of the numbers of passes."""
-    for (passes, row), style in zip(preview.trade, _styles(preview)):
-        ratios, here = [one.ratio for one in row], passes == _passes(preview)
-        axis.plot(ratios, [one.mean for one in row], color=style["color"], linewidth=2.2 if here else 0.7)
-        axis.plot(ratios, [one.apart for one in row], **style)
-    axis.plot([], [], color=GREY, linewidth=1.5, label="of the consensus")
-    axis.plot([], [], color=GREY, linestyle="--", linewidth=1, marker="o", markersize=3, label="of nodes from it")
-    _mark_choice(axis, preview, ("mean", "apart"))
-    axis.set(title="Its two parts", ylabel="variance per coordinate")
-    axis.legend(loc="best", fontsize=6)
-
-
-def _mark_choice(axis: Any, preview: PlanPreview, parts: tuple[str, ...]) -> None:
-    assert preview.joint is not None
-    best = preview.joint.best
-    axis.axvline(best.ratio, color=GREY, linestyle="--", linewidth=0.8, zorder=0)
-    star = {"marker": "*", "color": COLOURS[1], "markeredgecolor": "black", "markersize": 9, "linestyle": "none"}
-    for part in parts:
-        axis.plot(best.ratio, getattr(best, part), zorder=5, **star)
-    if len(parts) > 1:  # said once; the other legend is full of passes
-        axis.plot([], [], label=f"choice: r {best.ratio:.3g}, exponent {best.exponent:.2g}", **star)
-    axis.set_yscale("log")
-    axis.set_xscale("symlog", linthresh=0.25, linscale=0.4)  # r = 0 is independent noise
-    ticks = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.minorticks_off()
-    axis.set_xlim(-0.06, 1.15 * max(one.ratio for _, row in preview.trade for one in row))
-    axis.set_xlabel("pair ratio r")
-
-
-def _passes(preview: PlanPreview) -> int:
-    return 0 if preview.joint is None else preview.joint.problem.passes
-
-
-def _styles(preview: PlanPreview) -> list[dict[str, Any]]:
-    names = ("color", "linestyle", "marker")
-    return [{**dict(zip(names, dashed(n))), "markersize": 3, "linewidth": 1} for n in range(len(preview.trade))]
-
-
 def draw_channel(
     found: ChannelPreview,
     facts: LinkFacts,
-    probe: FadingPreview | None,
     chosen: list[tuple[int, int]],
     name: str,
     path: Path,
     band: FrequencyPreview | None = None,
 ) -> None:
-    """Four panels, IEEE text width; two more where gains depend on frequency."""
-    rows = 2 if band is None else 3
+    """A map and gains as frames open, IEEE text width; gains over frequency below where they depend on it."""
+    panels = "mt" if band is None else "mt;ff"
+    height = 2.7 if band is None else 5.4
     with styled():
-        figure, axes = plt.subplots(rows, 2, figsize=(7.16, 2.7 * rows), layout="constrained")
+        figure, axes = plt.subplot_mosaic(panels, figsize=(7.16, height), layout="constrained")
         figure.suptitle(f"{name}: {len(facts.tx)} links over {len(found.time_s)} frames", fontsize=9, x=0.01, ha="left")
-        _map(figure, axes[0, 0], found)
+        _map(figure, axes["m"], found)
         if found.carry is not None and found.carry.hub_members:
-            _draw_hubs(axes[0, 0], found, found.carry.hub_members)
-        _over_time(axes[0, 1], found, chosen)
-        _distribution(axes[1, 0], probe)
-        _correlation(axes[1, 1], probe)
+            _draw_hubs(axes["m"], found, found.carry.hub_members)
+        _over_time(axes["t"], found, chosen)
         if band is not None:
-            _over_frequency(axes[2, 0], band, found.links, chosen)
-            _frequency_correlation(axes[2, 1], band)
+            _over_frequency(axes["f"], band, found.links, chosen)
         save(figure, path)
 
 
@@ -253,47 +196,6 @@ def _link_style(number: int, tx: int, rx: int) -> dict[str, Any]:
     return {"linestyle": line, "color": colour, "linewidth": 1.0, "label": f"{tx} to {rx}"}
 
 
-def _beside_theory(axis: Any, x: Any, drawn: FloatArray, theory_x: Any, theory: FloatArray | None) -> None:
-    axis.plot(x, drawn, color=BLUE, linewidth=1.8, label="drawn")
-    if theory is not None:
-        axis.plot(theory_x, theory, color="black", linestyle="--", linewidth=1.0, label="theory")
-
-
-def _distribution(axis: Any, probe: FadingPreview | None) -> None:
-    axis.set_title("Amplitude of fading")
-    if probe is None:
-        _nothing(axis)
-        return
-    level = np.sort(probe.amplitude.ravel())
-    # deep fades are what matters, and they are rare: even steps of the logarithm
-    shown = np.unique(np.geomspace(1, len(level), 600).astype(int)) - 1
-    depth_db = to_db(level**2)
-    grid_db = np.linspace(depth_db[shown[0]], depth_db[-1], 400)
-    theory = None if probe.theory_cdf is None else probe.theory_cdf(10 ** (grid_db / 20))
-    _beside_theory(axis, depth_db[shown], (shown + 0.5) / len(level), grid_db, theory)
-    axis.set_yscale("log")
-    axis.set_ylim(bottom=0.3 / len(level), top=2.0)
-    axis.set(xlabel="fade in dB against the mean power", ylabel="share of links and instants below")
-    axis.legend(loc="lower right")
-
-
-def _correlation(axis: Any, probe: FadingPreview | None) -> None:
-    axis.set_title("Memory of fading")
-    if probe is None:
-        _nothing(axis)
-        return
-    lags = len(probe.time_s) // 4
-    lag_s = probe.time_s[:lags] - probe.time_s[0]
-    unit, per_s = ("s", 1.0) if lag_s[-1] > 2 else ("ms", 1e3)
-    theory = None if probe.theory_correlation is None else probe.theory_correlation(lag_s)
-    _beside_theory(axis, per_s * lag_s, probe.correlation(lags), per_s * lag_s, theory)
-    axis.axhline(0.0, color=GREY, linewidth=0.6)
-    axis.set(xlabel=f"lag in {unit}", ylabel="correlation of |h|²")
-    axis.set_ylim(top=1.25)
-    axis.set_yticks([tick for tick in axis.get_yticks() if tick < 1.0 + 1e-9])
-    axis.legend(loc="upper right", ncols=2)
-
-
 def _over_frequency(axis: Any, band: FrequencyPreview, links: Links, chosen: list[tuple[int, int]]) -> None:
     half_mhz = band.subband_hz / 2e6
     for number, (tx, rx) in enumerate(chosen):
@@ -304,23 +206,3 @@ def _over_frequency(axis: Any, band: FrequencyPreview, links: Links, chosen: lis
     axis.set(xlabel="frequency from the carrier in MHz", ylabel="gain in dB", title="Gain over frequency, first frame")
     axis.margins(y=0.3)
     axis.legend(loc="upper right", ncols=3, fontsize=7)
-
-
-def _frequency_correlation(axis: Any, band: FrequencyPreview) -> None:
-    axis.set_title("Correlation over frequency")
-    if band.lag_hz is None or band.drawn is None:
-        _nothing(axis, "nothing fades by frequency")
-        return
-    lag_mhz = band.lag_hz / 1e6
-    theory = None if band.theory is None else np.abs(band.theory)
-    _beside_theory(axis, lag_mhz, np.abs(band.drawn), lag_mhz, theory)
-    axis.axhline(0.5, color=GREY, linewidth=0.6)
-    axis.set(xlabel="lag in MHz", ylabel="|R|, correlation of h")
-    axis.set_ylim(0.0, 1.25)
-    axis.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
-    axis.legend(loc="upper right", ncols=2)
-
-
-def _nothing(axis: Any, words: str = "no small-scale fading") -> None:
-    axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", color=GREY)
-    axis.set_axis_off()

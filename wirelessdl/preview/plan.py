@@ -8,9 +8,8 @@ Noise that pairs of nodes share cancels in that mean, so only own_share of beta_
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from wirelessdl.gaussian import slot_epsilon, slot_mu
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import PowerAllocator
-from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
+from wirelessdl.power.joint import JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.terms import Exposure, PrivacyAssumptions, kept_declaration
 from wirelessdl.privacy.totals import release_mu
@@ -45,7 +44,6 @@ _NOISE_REALISATIONS, _MAX_AVERAGED_NODES = (
     20,
     200,
 )  # realisations of receiver noise, in networks of so many nodes at most
-PASSES = (0, 2, 5, 10, 20)  # that a scenario's own number is compared with
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,6 @@ class PlanPreview:
     first_frame_only: bool  # whether later frames will have other plans
     violation_rate: float | None  # of links in frames the plan has not seen; None where there are none
     verdict: tuple[str, ...]
-
-    @cached_property
-    def trade(self) -> tuple[tuple[int, tuple[Forecast, ...]], ...]:
-        """Predicted error by number of passes and pair ratio; empty where no pairs share noise, or there is none."""
-        if not self.terms.shares_noise or self.joint is None or not self.plan.problem.private:
-            return ()
-        return trade(self.joint)
 
 
 def preview_plan(world: World) -> PlanPreview:
@@ -322,16 +313,3 @@ def pass_cost(world: World) -> PassCost | None:
     airtime_s = (rounds - closed) * first_s + closed * last_s
     mixing = "plain" if world.access.separates else world.scenario.radio.mixing
     return PassCost(frame.passes, frame.closing, mixing, airtime_s, airtime_s - rounds * bare_s)
-
-
-def trade(joint: JointPlan, counts: Sequence[int] = PASSES) -> tuple[tuple[int, tuple[Forecast, ...]], ...]:
-    """Predicted error at every pair ratio, by number of passes: with the best of the exponents that were tried."""
-    exponents = sorted({one.exponent for one in joint.tried})
-    ratios = sorted({*RATIOS, joint.best.ratio})
-    possible, _ = shapes(joint.problem, exponents)
-    found = []
-    for count in sorted({*counts, joint.problem.passes}):
-        problem = replace(joint.problem, passes=count)
-        rows = zip(*(predict(problem, shape, ratios) for shape in possible))
-        found.append((count, tuple(min(row, key=lambda one: one.error) for row in rows)))
-    return tuple(found)

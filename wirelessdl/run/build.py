@@ -158,14 +158,14 @@ class World(BuiltNetwork, BuiltLearning):
         """Whether more rounds would have made it another run from the start, so that it cannot be extended.
 
         Noise is made for a promised total of all rounds; closing passes were sent in the last one; what is chosen by
-        predicted error is chosen for so many rounds.
+        predicted error is chosen for so many rounds; a stopping rule ended the run, or could have.
         """
         scenario = self.scenario
         chosen = self.mechanism.ratio is None or (
             scenario.power.balance == "partial" and scenario.power.balance_exponent == "auto"
         )
         promised = math.isfinite(scenario.privacy.epsilon_total)
-        stretched = bool(capability(self.schedule, "spans_run"))
+        stretched = bool(capability(self.schedule, "spans_run")) or scenario.learning.stop_after > 0
         if scenario.silent:  # nothing was sent by a plan for so many rounds
             return stretched
         return stretched or promised or chosen or scenario.learning.closing_passes > 0

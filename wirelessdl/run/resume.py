@@ -131,7 +131,6 @@ def require_as_it_was(
             run.up_to(0).table(name)  # raises where somebody put other files there
     else:
         _require_traced(run.up_to(kept.round), kept, clients)
-        require_same_origin(run.path, origin, kept.facts["origin"], now)
         scenario, origin = kept.facts["scenario"], kept.facts["origin"]
     # both through JSON's eyes: infinities are texts there
     before = {**_leaves(scenario), **_circumstances(origin)}
@@ -168,21 +167,6 @@ def _require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> N
     of_checkpoint = (f"the checkpoint of round {kept.round} {line}" for line in checkpoint_problems(kept, run, split))
     for problem in chain(share_problems(run, split), of_checkpoint):
         raise TraceError(f"{quote(run.path)}: {problem}; tables or checkpoint were changed: start the run anew")
-
-
-def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise where provenance.json names versions, device, threads or files that no process of the run had.
-
-    kept: as the checkpoint has them; now: as they are, and were where a forced process was killed before it saved.
-    """
-    stated, true = _circumstances(said), _circumstances(kept)
-    if stated in (true, _circumstances(now)):
-        return
-    key = next(key for key in sorted({*stated, *true}) if stated.get(key) != true.get(key))
-    raise TraceError(
-        f"{quote(folder)}: provenance.json says that {quote(key, 60)} was {quote(_format_value(stated.get(key)))}, the "
-        f"checkpoint {quote(_format_value(true.get(key)))}; it was edited: restore it"
-    )
 
 
 def require_same_values(kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -253,13 +237,8 @@ def extensions(run: Run, kept: Checkpoint | None, rounds: int) -> list[int]:
     """
     declared = [run.scenario["scenario"]["rounds"], *run.provenance.get("extended", [])]
     if kept is not None:
-        declared += [kept_rounds(kept), *kept.facts["origin"].get("extended", [])]
+        declared += [kept.facts["scenario"]["scenario"]["rounds"], *kept.facts["origin"].get("extended", [])]
     return sorted({number for number in declared if 0 < number < rounds})  # a run is never cut short
-
-
-def kept_rounds(kept: Checkpoint) -> int:
-    """Rounds that the process which saved a checkpoint was to run."""
-    return int(kept.facts["scenario"]["scenario"]["rounds"])
 
 
 def extension_warning(before: list[int], rounds: int) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.contract import formatted
-from wirelessdl.errors import ContractError, RunInterrupted, TraceError, WirelessdlError, require_name
+from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, require_name
 from wirelessdl.learning.evaluation import layout_of
 from wirelessdl.learning.runtime import own_settings, threads
 from wirelessdl.privacy.terms import Proven
@@ -24,7 +23,6 @@ from wirelessdl.run.resume import (
     complete_finished,
     extension_warning,
     extensions,
-    kept_rounds,
     require_as_it_was,
     require_writable,
     resumption,
@@ -59,28 +57,6 @@ class RunOptions:
     should_stop: Callable[[], bool] | None = None
     connect: Mapping[str, Listener] | None = None
     log: str = ""
-
-    def guarded(self) -> "RunOptions":
-        """The same, whose StopIteration says where it is from: SimPy's processes are generators, which it would end."""
-        return replace(
-            self,
-            on_round=_guarded("on_round", self.on_round),
-            on_evaluation=_guarded("on_evaluation", self.on_evaluation),
-            should_stop=_guarded("should_stop", self.should_stop),
-            connect={name: _guarded(f"connect {name}", listener) for name, listener in (self.connect or {}).items()},
-        )
-
-
-def _guarded(name: str, function: Any) -> Any:
-    def call(*given: Any) -> Any:
-        try:
-            return function(*given)
-        except StopIteration as error:
-            raise ContractError(
-                f"{name} raised {formatted(error)}; a run is stopped by should_stop, which returns True then"
-            ) from error
-
-    return None if function is None else call
 
 
 _DEFAULTS = RunOptions()
@@ -169,13 +145,10 @@ def _go_on(going: Resumption, options: RunOptions, *, force: bool) -> Run:
         run, kept, world.resolved, session.origin, session.clients, spans_run=world.spans_run, force=force
     )
     session.extended = extensions(run, kept, rounds)
-    session.extends = kept is not None and kept_rounds(kept) < rounds
-    session.stopped_before = run.summary.get("stopped") or 0
     before = run.provenance
     for key in ("started", "command", "folder"):  # where the run comes from does not change
         session.origin[key] = before.get(key, session.origin[key])
-    earlier = before.get("resumed", [])
-    session.run(lambda: place.path, kept, resumed=[*earlier, now(after=[session.origin["started"], *earlier])])
+    session.run(lambda: place.path, kept, resumed=[*before.get("resumed", []), now()])
     return session.result()
 
 
@@ -184,7 +157,7 @@ class _Session:
 
     def __init__(self, world: World, options: RunOptions, home: Path):
         self.scenario, self._resolved, self._user_files = world.scenario, world.resolved, world.user_files
-        self.options = guarded = options.guarded()
+        self.options = options
         self.started, self.earlier_s = time.perf_counter(), 0.0
         self.origin = provenance(
             device=str(world.learning.device),
@@ -206,10 +179,8 @@ class _Session:
         self._plateau = Plateau(learning.stop_after, learning.stop_within, learning.stop_rule)
         self._stopped: int | None = None
         self._evaluated_round = 0
-        self.extends = False  # whether to more rounds than the checkpoint was made for
-        self.stopped_before = 0  # round in which the stopping rule had been met; what came before no longer counts
         self.extended: list[int] = []  # rounds declared before, where the run was extended
-        for source, listener in (guarded.connect or {}).items():
+        for source, listener in (options.connect or {}).items():
             self.engine.trace.connect(source, listener)
         connect_log(self.engine.trace, parse_log(options.log))
         self._saved_round, self._saved_at = 0, time.monotonic()
@@ -276,19 +247,14 @@ class _Session:
             self._rest(self._saved_round)
 
     def _seen_before(self, folder: Path) -> bool:
-        """Tell the stopping rule of evaluations before an interruption; whether training had come to rest by then.
-
-        A run that is extended goes on from there.
-        """
+        """Tell the stopping rule of evaluations before an interruption; whether training had come to rest by then."""
         before = open_run(folder, strict=False) if self._plateau.enabled and self._saved_round else None
         if before is None:
             return False
-        counted = before.rounds["round"].between(self.stopped_before + 1, self._saved_round)
-        rounds = before.rounds[counted].dropna(subset="accuracy_mean")
+        rounds = before.rounds[before.rounds["round"] <= self._saved_round].dropna(subset="accuracy_mean")
         for accuracy in rounds["accuracy_mean"]:
             self._plateau.add(float(accuracy))
-        met = self._plateau.reached and rounds["round"].iloc[-1] == self._saved_round
-        return bool(met) and not self.extends
+        return bool(self._plateau.reached and rounds["round"].iloc[-1] == self._saved_round)
 
     def _rest(self, round: int) -> None:
         self._stopped = round
@@ -319,9 +285,8 @@ class _Session:
             raise RunInterrupted(str(self.recorder.writer.folder), round)
 
     def _evaluated(self, progress: Progress) -> None:
-        if progress.round > self.stopped_before:
-            self._plateau.add(progress.accuracy_mean)
-            self._evaluated_round = progress.round
+        self._plateau.add(progress.accuracy_mean)
+        self._evaluated_round = progress.round
         if self.options.on_evaluation is not None:
             self.options.on_evaluation(progress)
 
@@ -358,7 +323,7 @@ class _Session:
                 figures |= {"stopped": self._stopped, "epsilon_declared": at_most[figures["promised"]]}
                 figures |= {f"epsilon_{view}_declared": value for view, value in at_most.items()}
             writer.summary(figures)
-        writer.provenance({**self.origin, "state": state, "finished": self._now(), "wall_s": wall_s})
+        writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
         writer.finish()
 
     def _declared(self, view: Proven, odometer: float) -> float:
@@ -375,10 +340,6 @@ class _Session:
             plan = replace(plan, own_share=np.full(nodes, planner.mechanism.least_own(nodes)))
         return min(max(odometer, min(forecast(self._forecast_terms, plan, view).values())), budget)
 
-    def _now(self) -> str:
-        """Time of day, not before the run was started or last gone on with."""
-        return now(after=[self.origin["started"], *self.origin.get("resumed", [])])
-
     def _wall_s(self) -> float:
         """Seconds that all processes together spent on the run."""
         return self.earlier_s + time.perf_counter() - self.started
@@ -390,8 +351,6 @@ class _Session:
         try:
             self.recorder.flush()
             message = str(error) if isinstance(error, WirelessdlError) else repr(error)
-            self.recorder.writer.provenance(
-                {**self.origin, "state": "failed", "error": message, "finished": self._now()}
-            )
+            self.recorder.writer.provenance({**self.origin, "state": "failed", "error": message, "finished": now()})
         except WirelessdlError:
             pass

@@ -7,8 +7,7 @@ Training may end once mean accuracy stays within a narrow band:
                with the first of them. Values may differ by twice the band among each other, and noise of a single
                evaluation at t spoils the n that follow
 
-Either may never be met; the run then takes all its rounds, and the summary says so. A run that stopped and is extended
-counts from the next evaluation on, so that its evaluations alone tell where the rule stands, whatever interrupts it.
+Either may never be met; the run then takes all its rounds, and the summary says so.
 
 When to stop depends on the data. An epsilon read off at the stop is an odometer, not a guarantee that was fixed
 beforehand; what was promised is the total at the declared number of rounds, so both are told.
@@ -203,8 +202,6 @@ class Plateau:
         return self._count > 0
 
     def add(self, accuracy: float) -> None:
-        if self.reached:  # a run goes past a rule that is met only where it is extended, and then counts anew
-            self._recent.clear()
         self._recent.append(accuracy)
 
     @property

@@ -70,11 +70,6 @@ class DaskCluster:
         self._finished: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
 
     @property
-    def topic(self) -> str:
-        """Where tasks tell of their progress."""
-        return f"wirelessdl-{self._token}"
-
-    @property
     def flying(self) -> int:
         return len(self._flying)
 
@@ -120,10 +115,6 @@ class DaskCluster:
         with contextlib.suppress(Exception):
             self._client.cancel(list(self._flying.values()), force=True)
         self._flying.clear()
-
-    def listen(self, function: Callable[[dict[str, Any]], None]) -> None:
-        """Call a function with what tasks tell."""
-        self._client.subscribe_topic(self.topic, lambda event: function(event[1]))
 
     def _done(self, key: str, future: Any) -> Done:
         from distributed import KilledWorker

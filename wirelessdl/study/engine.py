@@ -2,58 +2,28 @@
 
 The driver holds no results. It may be killed at any time: what is on disk says how far every run is, and the study
 goes on from there.
-
-What a study would cost is estimated from short runs of a few rounds, on the workers that the study would have:
-
-    time = sum over runs of (setup + rounds x time per round) / jobs
-
-Cells differ in cost, so several are tried, spread evenly over the list; others take the mean of those.
 """
 
 import contextlib
-import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import StudyError, quote
+from wirelessdl.study import Listener
 from wirelessdl.study.cluster import DaskCluster, Done
 from wirelessdl.study.folder import first_difference, make_folder, remove_left, require_free, write_plan
 from wirelessdl.study.plan import Cell, Plan
-from wirelessdl.study.task import CellJob, Outcome, Pilot, RunTask, check, pilot, run_or_resume
+from wirelessdl.study.task import CellJob, Outcome, RunTask, check, run_or_resume
 from wirelessdl.trace.files import RunLock
 from wirelessdl.trace.provenance import versions
 from wirelessdl.trace.study import STOP, PlannedRun, Row, figures_of, interned, status_of, write_index
 
 _INDEX_INTERVAL_S = 2.0  # between two indexes
 _MAX_ATTEMPTS = 2
-_PILOT_ROUNDS = 10
-_MAX_PILOTS = 24
-
-
-class Listener:
-    """Hears how a study goes on; says nothing."""
-
-    def checking(self, done: int, total: int) -> None: ...
-
-    def started(self, study: Path, plan: Plan, rows: Mapping[str, Row], workers: int) -> None: ...
-
-    def waiting(self) -> None:
-        """There is no worker."""
-
-    def progress(self, said: Mapping[str, Any]) -> None:
-        """A run told of a round; called from another thread."""
-
-    def over(self, row: Row) -> None:
-        """A run is finished, interrupted or failed."""
-
-    def retrying(self, row: Row) -> None:
-        """A run failed and is tried once more."""
-
-    def stopping(self, running: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -82,41 +52,33 @@ def never() -> bool:
     return False
 
 
-def _each(
-    cluster: DaskCluster, waiting: deque[tuple[Cell, Any]], listener: Listener, should_stop: Callable[[], bool]
-) -> Iterator[tuple[Cell, Done]]:
-    """Cells with what their tasks came to, as they finish. A task: a function and its arguments."""
+def check_cells(
+    plan: Plan, cluster: DaskCluster, listener: Listener, should_stop: Callable[[], bool], cells: Iterable[Cell]
+) -> dict[str, str]:
+    """Build every cell with every seed on the workers; raises for the first that cannot be. Returns user files."""
+    waiting = deque((cell, seed) for cell in cells for seed in plan.seeds)
+    total, checked, found = len(waiting), 0, dict[str, str]()
     asked: dict[str, Cell] = {}
+    broken: dict[str, StudyError] = {}
     while waiting or cluster.flying:
         if should_stop():
             cluster.drop_all()
             raise KeyboardInterrupt
         while waiting and cluster.has_room():
-            cell, task = waiting.popleft()
-            key = f"{cell.cell}-{len(waiting)}"
-            asked[key] = cell
-            cluster.submit(key, *task)
+            cell, seed = waiting.popleft()
+            asked[f"{cell.cell}-{seed}"] = cell
+            cluster.submit(f"{cell.cell}-{seed}", check, job_of(plan, cell, seed, plan.runs[0]))
         for done in cluster.finished():
-            yield asked.pop(done.key), done
+            cell, checked = asked[done.key], checked + 1
+            problem = _problem(cell, done)
+            if problem is not None:
+                broken[cell.cell] = problem
+                waiting.clear()
+            else:
+                found.update(done.value.user_files)
+            listener.checking(checked, total)
         if not cluster.workers():
             listener.waiting()
-
-
-def check_cells(
-    plan: Plan, cluster: DaskCluster, listener: Listener, should_stop: Callable[[], bool], cells: Iterable[Cell]
-) -> dict[str, str]:
-    """Build every cell with every seed on the workers; raises for the first that cannot be. Returns user files."""
-    tasks = deque((cell, (check, job_of(plan, cell, seed, plan.runs[0]))) for cell in cells for seed in plan.seeds)
-    total, found = len(tasks), {}
-    broken: dict[str, StudyError] = {}
-    for number, (cell, done) in enumerate(_each(cluster, tasks, listener, should_stop), start=1):
-        problem = _problem(cell, done)
-        if problem is not None:
-            broken[cell.cell] = problem
-            tasks.clear()
-        else:
-            found.update(done.value.user_files)
-        listener.checking(number, total)
     for name in sorted(broken):  # the first in order, whichever came first
         raise broken[name]
     return found
@@ -132,48 +94,6 @@ def _problem(cell: Cell, done: Done) -> StudyError | None:
     if not differs:
         return None
     return StudyError(f"a worker has other versions than this process: {differs}; install the same on both")
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Seconds of one run in each cell, and of the whole; bytes likewise. tried: cells that had a pilot."""
-
-    run_s: dict[str, float]
-    run_bytes: dict[str, float]
-    runs: int
-    jobs: int
-    tried: int
-    rounds: int = _PILOT_ROUNDS
-
-    @property
-    def total_s(self) -> float:
-        return sum(self.run_s.values()) * self.runs / self.jobs
-
-    @property
-    def total_bytes(self) -> float:
-        return sum(self.run_bytes.values()) * self.runs
-
-
-def estimate(plan: Plan, cluster: DaskCluster, listener: Listener, should_stop: Callable[[], bool]) -> Estimate:
-    """Check every cell, then time a few."""
-    check_cells(plan, cluster, listener, should_stop, plan.cells)
-    jobs = {cell.cell: job_of(plan, cell, plan.seeds[0], plan.runs[0]) for cell in plan.cells}
-    chosen = plan.cells[:: max(1, -(-len(plan.cells) // _MAX_PILOTS))]
-    pilots: dict[str, Pilot] = {}
-    tasks = deque((cell, (pilot, jobs[cell.cell], _PILOT_ROUNDS)) for cell in chosen)
-    for cell, done in _each(cluster, tasks, listener, should_stop):
-        if not isinstance(done.value, Pilot):
-            cluster.drop_all()
-            raise StudyError(f"a pilot run of cell {cell.title} failed: {done.value or done.error}")
-        pilots[cell.cell] = done.value
-    mean = Pilot(*map(statistics.fmean, zip(*map(astuple, pilots.values()))))
-    run_s, run_bytes = {}, {}
-    for name, job in jobs.items():
-        found, rounds = pilots.get(name, mean), job.table["scenario"]["rounds"]
-        run_s[name] = found.setup_s + rounds * found.round_s
-        run_bytes[name] = found.fixed_bytes + rounds * found.round_bytes
-    runs = len(plan.seeds) * len(plan.runs)
-    return Estimate(run_s, run_bytes, runs, max(1, cluster.workers()), len(pilots))
 
 
 def start_study(
@@ -273,7 +193,6 @@ class _Driver:
         started = time.perf_counter()
         self.write(last=True)
         self._listener.started(self._path, self._plan, self._rows, self._cluster.workers())
-        self._cluster.listen(self._listener.progress)
         try:
             self._loop(should_stop)
         except KeyboardInterrupt:
@@ -320,7 +239,7 @@ class _Driver:
         self._attempts[name] += 1
         self._flying.add(name)
         job = job_of(self._plan, self._cells[planned.cell], planned.seed, planned.run)
-        task = RunTask(job, str(self._folder), planned, self._force, self._cluster.topic)
+        task = RunTask(job, str(self._folder), planned, self._force)
         self._cluster.submit(name, run_or_resume, task)
 
     def _over(self, name: str, outcome: Outcome) -> None:

@@ -1,6 +1,6 @@
 """A study as planned: its cells, every combination of values to be run, in a fixed order; seeds and runs of each.
 
-Cells are the product of what is given: named cells x zipped rows x random samples x the grid, the last key of the grid
+Cells are the product of what is given: named cells x zipped rows x the grid, the last key of the grid
 moving fastest. A baseline is added once for each combination of the varied values that still matter under it.
 """
 
@@ -173,10 +173,6 @@ def make_cells(study: StudyTable, base: Scenario) -> tuple[list[str], list[Cell]
         parts.append([(cell.name, cell.set) for cell in study.cells])
     if study.zip:
         parts.append([(None, dict(zip(study.zip, row))) for row in zip(*_equally_long(study.zip))])
-    if study.random is not None:
-        seed, draws = study.random.seed, study.random.keys
-        samples = range(study.random.samples)
-        parts.append([(None, {key: draw.sample(key, seed, n) for key, draw in draws.items()}) for n in samples])
     parts += [[(None, {key: value}) for value in _distinct(key, values)] for key, values in study.grid.items()]
     count = math.prod(len(part) for part in parts)
     if count > MAX_RUNS:
@@ -215,7 +211,7 @@ def cell_scenario(base: Scenario, cell: Cell, seed: int | None = None, run: int 
 def _varied(study: StudyTable) -> list[str]:
     """Every key that the study varies, once, in order; complaints about those that it cannot."""
     named = [key for cell in study.cells for key in cell.set]
-    single = [*dict.fromkeys(named), *study.zip, *(study.random.keys if study.random else ()), *study.grid]
+    single = [*dict.fromkeys(named), *study.zip, *study.grid]
     for key in single:
         if key in _OWN_OPTIONS:
             raise StudyError(f"{key} cannot be varied; {_OWN_OPTIONS[key]} says how many of them a cell is run with")

@@ -16,7 +16,8 @@ from typing import Any
 from wirelessdl.errors import ScenarioError, StudyError, nearest, quote
 from wirelessdl.scenario.loader import share_folder
 from wirelessdl.scenario.overrides import parse_value
-from wirelessdl.study.engine import Listener, Result, never
+from wirelessdl.study import Listener
+from wirelessdl.study.engine import Result, never
 from wirelessdl.study.folder import read_plan
 from wirelessdl.study.plan import Plan, make_plan
 from wirelessdl.study.study_file import (

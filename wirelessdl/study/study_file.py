@@ -19,21 +19,19 @@ x = "epsilon_link_total"
 """
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, FiniteFloat, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from wirelessdl.errors import StudyError, nearest, quote, require_name
 from wirelessdl.scenario.loader import bundled_scenarios, read_table, share_folder
 from wirelessdl.scenario.overrides import parse_value
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.scenario.section import Count, Section, rule, rule_text
-from wirelessdl.streams import Streams
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 _NAME_RULE = rule_text("must be at most 100 letters, digits, '_', '-' or '.': it names the study's directory")
@@ -99,47 +97,6 @@ class FigureTable(Section):
         return self
 
 
-class DrawTable(Section):
-    """A random value: one of choices, or from low to high, evenly or evenly in its logarithm."""
-
-    choices: _Values | None = None
-    low: FiniteFloat | None = None
-    high: FiniteFloat | None = None
-    scale: Literal["linear", "log"] = "linear"
-    integer: bool = False
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if self.choices is not None:
-            if self.low is not None or self.high is not None:
-                raise ValueError("has choices and a range; keep one of them")
-            return self
-        if self.low is None or self.high is None or not self.low < self.high:
-            raise ValueError("needs choices = [...], or low and high with low below high")
-        if self.scale == "log" and self.low <= 0:
-            raise ValueError('needs low above 0 where scale is "log"')
-        return self
-
-    def sample(self, key: str, seed: int, number: int) -> Any:
-        """The value of a key in a sample; more samples or more keys leave it as it is."""
-        rng = Streams(seed).draws(f"study.{key}", number)
-        if self.choices is not None:
-            return self.choices[int(rng.integers(len(self.choices)))]
-        low, high, log = self.low or 0.0, self.high or 0.0, self.scale == "log"
-        if self.integer and not log:
-            return int(rng.integers(int(low), int(high) + 1))
-        low, high = (math.log(low), math.log(high)) if log else (low, high)
-        value = low + (high - low) * float(rng.random())
-        value = math.exp(value) if log else value
-        return round(value) if self.integer else float(f"{value:.6g}")  # as it will be written
-
-
-class RandomTable(Section):
-    samples: Count
-    seed: _Seed = 0
-    keys: Annotated[dict[str, DrawTable], BeforeValidator(_flat), Field(min_length=1)]
-
-
 class CellTable(Section):
     name: str = Field(pattern=_NAME, json_schema_extra=_CELL_RULE)
     set: _Overrides = Field(default_factory=dict)
@@ -162,7 +119,6 @@ class StudyTable(Section):
     grid: _Lists = Field(default_factory=dict)
     zip: _Lists = Field(default_factory=dict)
     cells: list[CellTable] = Field(default_factory=list)
-    random: RandomTable | None = None
     adjust: list[AdjustTable] = Field(default_factory=list)
     baselines: list[str] = Field(default_factory=list)
     local: bool = True
@@ -261,7 +217,6 @@ def _finding(error: ValidationError) -> str:
 
 _LISTED: dict[str, type[BaseModel]] = {
     "cells": CellTable,
-    "random": RandomTable,
     "adjust": AdjustTable,
     "protocols": VariantTable,
     "scales": VariantTable,
@@ -271,8 +226,6 @@ _LISTED: dict[str, type[BaseModel]] = {
 
 def _home(steps: list[str]) -> type[BaseModel]:
     """The table that holds a key, by the steps that lead to it."""
-    if len(steps) > 2 and steps[0] == "random":
-        return DrawTable
     return _LISTED.get(steps[0], StudyTable) if steps else StudyTable
 
 

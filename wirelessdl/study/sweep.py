@@ -11,8 +11,9 @@ from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.scenario.objects import PART_KEYS, UserPart, part_overrides, plain_value
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.study import Listener
 from wirelessdl.study.cluster import DaskCluster, cores, open_cluster
-from wirelessdl.study.engine import Listener, Result, finish_study, never, resume_study, start_study, unfinished
+from wirelessdl.study.engine import Result, finish_study, never, resume_study, start_study, unfinished
 from wirelessdl.study.folder import read_plan, refuse_changes, require_free
 from wirelessdl.study.plan import Plan, make_plan
 from wirelessdl.study.study_file import StudySpec, StudyTable, find_study, overrides_of, read_study

@@ -1,4 +1,4 @@
-"""Tasks of workers: check a cell, time a pilot, run or resume a directory.
+"""Tasks of workers: check a cell, run or resume a directory.
 
 Dask runs a task at least once: again where a worker died or was thought to have. A task is therefore "bring this run
 directory to its end", under a lock of its own: whoever comes second waits, and finds the run finished. Nothing but a
@@ -12,14 +12,13 @@ import contextlib
 import os
 import pickle
 import shutil
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from wirelessdl.contract import formatted
 from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, quote
@@ -31,12 +30,8 @@ from wirelessdl.trace.files import LockedError, RunLock, write_text
 from wirelessdl.trace.provenance import versions
 from wirelessdl.trace.study import MANIFEST, RUNS, STOP, PlannedRun, figures_of, task_lock
 
-if TYPE_CHECKING:
-    from wirelessdl.round.records import Progress
-
 ERRORS = "errors"  # folder of tracebacks
 _STOP_CHECK_S = 0.1  # between two looks at whether to stop
-_PROGRESS_S = 0.5  # between two messages of a run to the terminal
 _one_task_at_a_time = threading.Lock()
 
 
@@ -55,23 +50,21 @@ class CellJob:
     device: str
     parcels: tuple[bytes, ...] = ()
 
-    def scenario(self, **section: Any) -> Scenario:
-        """The scenario, checked; section: other values of its first section."""
-        table = {**self.table, "scenario": {**self.table["scenario"], **section}}
+    def scenario(self) -> Scenario:
+        """The scenario, checked."""
         handed_in: list[UserPart] = [pickle.loads(parcel) for parcel in self.parcels]
         objects = {given.name: given for given in handed_in}
-        return parse_scenario(table, origin=self.origin, folder=self.home, objects=objects)
+        return parse_scenario(self.table, origin=self.origin, folder=self.home, objects=objects)
 
 
 @dataclass(frozen=True)
 class RunTask:
-    """One run directory to bring to its end. topic: where to tell of progress."""
+    """One run directory to bring to its end."""
 
     job: CellJob
     study: str
     planned: PlannedRun
     force: bool = False
-    topic: str = ""
 
     @property
     def name(self) -> str:
@@ -97,16 +90,6 @@ class Checked:
     error: str | None
     user_files: dict[str, str]
     versions: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Pilot:
-    """Seconds before the first round and per round, bytes that do not grow and per round."""
-
-    setup_s: float
-    round_s: float
-    fixed_bytes: float
-    round_bytes: float
 
 
 @contextlib.contextmanager
@@ -152,30 +135,6 @@ def check(job: CellJob) -> Checked:
         return Checked(_words(error), {}, versions())
 
 
-def pilot(job: CellJob, rounds: int) -> Pilot | str:
-    """The first rounds of a scenario, in a folder that is thrown away; or why they failed."""
-    stamps: list[float] = []
-    try:
-        with _in_working_folder(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
-            from wirelessdl.run.session import RunOptions, simulate
-
-            started = time.perf_counter()
-            options = RunOptions(job.device, on_round=lambda _: stamps.append(time.perf_counter()))
-            rounds = min(rounds, job.table["scenario"]["rounds"])
-            run = simulate(job.scenario(rounds=rounds), options, out=folder)
-            grows = sum(_size(run.path / name) for name in ("rounds", "nodes", "links", "blocks", "events"))
-            total = _size(run.path)
-    except WirelessdlError as error:
-        return _words(error)
-    # the first round makes plans and opens files: it belongs to the setup
-    per_round = (stamps[-1] - stamps[0]) / max(1, len(stamps) - 1)
-    return Pilot(stamps[0] - started, per_round, float(total - grows), grows / len(stamps))
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def run_or_resume(task: RunTask) -> Outcome:
     """Bring a run to its end, from wherever it stands; never raises for what one run may do wrong."""
     study = Path(task.study)
@@ -205,8 +164,7 @@ def run_or_resume(task: RunTask) -> Outcome:
 def _finish_run(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
     from wirelessdl.run.session import RunOptions, resume, simulate
 
-    scenario, tell = task.job.scenario(), _ProgressReporter(task)
-    options = RunOptions(task.job.device, tell.on_round, tell.on_evaluation, stop)
+    scenario, options = task.job.scenario(), RunOptions(task.job.device, should_stop=stop)
     if (folder / "scenario.toml").is_file():
         resume(folder, options, scenario=scenario, force=task.force)
         return
@@ -253,29 +211,6 @@ def _scheduler_lost() -> bool:
         return get_worker().status not in (Status.running, Status.paused)
     except ValueError:  # not in a worker
         return False
-
-
-class _ProgressReporter:
-    """Tells the driver, now and then, where a run stands."""
-
-    def __init__(self, task: RunTask):
-        self._task, self._next = task, 0.0
-        self._accuracy: float | None = None
-        self._rounds = task.job.table["scenario"]["rounds"]
-
-    def on_evaluation(self, progress: "Progress") -> None:
-        self._accuracy = progress.accuracy_mean
-
-    def on_round(self, round: int) -> None:
-        now = time.monotonic()
-        if not self._task.topic or now < self._next:
-            return
-        self._next = now + _PROGRESS_S
-        from distributed import get_worker
-
-        said = {"run": self._task.name, "round": round, "rounds": self._rounds, "accuracy": self._accuracy}
-        with contextlib.suppress(ValueError):
-            get_worker().log_event(self._task.topic, said)
 
 
 def _words(error: BaseException) -> str:

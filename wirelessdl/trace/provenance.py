@@ -4,8 +4,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -70,13 +69,9 @@ def versions() -> dict[str, Any]:
     return {"wirelessdl": wirelessdl.__version__, "packages": {name: _version(name) for name in _PACKAGES}}
 
 
-def now(*, after: Iterable[str] = ()) -> str:
-    """Time of day, UTC; not before times that were read earlier, though the clock may have been set back since."""
-    times = [datetime.now(UTC)]
-    for text in after:
-        with suppress(TypeError, ValueError):  # somebody edited it
-            times = [max(*times, datetime.fromisoformat(text))]
-    return times[0].isoformat(timespec="seconds")
+def now() -> str:
+    """Time of day, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @cache  # packages do not change under a running process

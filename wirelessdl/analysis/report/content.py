@@ -13,9 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from wirelessdl.analysis.accountants import promised_totals
 from wirelessdl.analysis.families import curve_frame
-from wirelessdl.analysis.releases import terms_of
+from wirelessdl.analysis.releases import promised_totals, terms_of
 from wirelessdl.analysis.runs import node_means
 from wirelessdl.analysis.timeline import KINDS, Bars, hub_turns, timeline_of
 from wirelessdl.arrays import IntArray
