@@ -173,7 +173,6 @@ OPTIONS = {
         "auto": {},
         "product": {"power.multiplier": "product"},
         "mean": {"power.multiplier": "mean"},
-        "windowed": {"power.multiplier": "windowed"},
         "nodes": {"power.multiplier": "nodes"},
         "balanced": {"power.multiplier": "balanced"},
         "none": {"power.multiplier": "none"},

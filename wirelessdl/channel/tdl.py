@@ -150,12 +150,12 @@ class Tdl(Scattered):
         return self.profile.correlation(lag_hz)
 
 
-def coherence_bandwidth_hz(lag_hz: FloatArray, correlation: ComplexArray, level: float = 0.5) -> float:
-    """First lag at which |R| falls to a level, Hz, interpolated; inf where it does not. lag_hz: rising, from 0."""
+def coherence_bandwidth_hz(lag_hz: FloatArray, correlation: ComplexArray) -> float:
+    """First lag at which |R| falls to a half, Hz, interpolated; inf where it does not. lag_hz: rising, from 0."""
     height = np.abs(correlation)
-    below = np.flatnonzero(height <= level)
+    below = np.flatnonzero(height <= 0.5)
     if not len(below) or below[0] == 0:
         return float("inf")
     after = int(below[0])
-    share = (height[after - 1] - level) / (height[after - 1] - height[after])
+    share = (height[after - 1] - 0.5) / (height[after - 1] - height[after])
     return float(lag_hz[after - 1] + share * (lag_hz[after] - lag_hz[after - 1]))

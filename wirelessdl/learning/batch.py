@@ -260,13 +260,12 @@ class Buffer:
         return rows if store.bias_column else rows.view(count, *store.shape)
 
 
-def draw_changes(uniform: FloatArray, *, padding: int = 4) -> Tensor:
+def draw_changes(uniform: FloatArray) -> Tensor:
     """Of every sample: whether it is mirrored, by how many pixels it moves down, and right; int64 `[3, samples]`.
 
-    A fair coin for the flip, shifts uniform from -padding to padding. uniform: [3, samples] on (0, 1).
+    A fair coin for the flip, shifts uniform from -4 to 4. uniform: [3, samples] on (0, 1).
     """
-    choices = np.array([[2], [2 * padding + 1], [2 * padding + 1]])
-    return torch.from_numpy((uniform * choices).astype(np.int64) - [[0], [padding], [padding]])
+    return torch.from_numpy((uniform * [[2], [9], [9]]).astype(np.int64) - [[0], [4], [4]])
 
 
 def apply_changes(images: Tensor, changes: Tensor) -> Tensor:

@@ -480,9 +480,9 @@ class LearningEngine:
         self._workers.close()
         self._gradients.close()
 
-    def need(self, nodes: int | None = None) -> Need:
-        """Memory that the run takes, for this network or another size of it."""
-        return memory_need(self, self.nodes if nodes is None else nodes)
+    def need(self) -> Need:
+        """Memory that the run takes."""
+        return memory_need(self, self.nodes)
 
     @property
     def optimum(self) -> FloatArray | None:
