@@ -177,7 +177,7 @@ def test_networkx_graphs_are_read(kind, name, graph):
         (EdgeList, "e.txt", "0,1\n1,2,0.5\n", 'line 2: "1,2,0.5" must be two node numbers, like 0,1'),
         (EdgeList, "e.txt", "0,1\n1,-2\n", 'line 2: "1,-2" must be two node numbers'),
         (EdgeList, "e.txt", "tx,rx,weight\n0,1,1\n", "line 1: the header must name two columns"),
-        (EdgeList, "e.txt", "tx,rx\n0,1\n1,0\n2,1\n", 'file is "e.txt"; its links leave 2 parts'),
+        (EdgeList, "e.txt", "tx,rx\n0,1\n1,0\n2,1\n", "links leave 2 parts"),
         (EdgeList, "e.txt", "", "it links 0 nodes"),
         (GraphFile, "g.json", written(networkx.path_graph(4), "links"), "its graph has 4 nodes; network.nodes is 3"),
         (
@@ -215,7 +215,7 @@ MISTAKES = [
         "network.mobility={kind='waypoints', file='binary'}",
         'network.mobility.file is "binary"; must be a text in UTF-8',
     ),
-    ("network.topology={kind='range', range_m=1}", "network.topology.range_m is 1; links leave 4 parts"),
+    ("network.topology={kind='range', range_m=1}", "network.topology.links leave 4 parts"),
     ("network.placement={kind='disc', height_m=0}", "network.placement.height_m is 0; must be"),
     ("network.placement={kind='file', file='sites.csv'}", 'network.placement.file is "sites.csv"; it has 2 rows'),
 ]

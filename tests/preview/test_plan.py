@@ -19,7 +19,7 @@ from wirelessdl.mixing import balanced_air, mix, uniform_air
 from wirelessdl.power.joint import choose
 from wirelessdl.preview.describe import cancelling, describe
 from wirelessdl.preview.plan import PASSES, preview_plan, trade
-from wirelessdl.privacy.coalition import group_sent_variance, group_variance
+from wirelessdl.privacy.coalition import group_variance
 from wirelessdl.round.multiplier import Mean, SparseMean, make_multiplier
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import load_scenario
@@ -223,7 +223,7 @@ def found():
 def test_the_previewed_noise_is_that_of_a_complete_group(found):
     ratio, gamma = found.protection.roster.terms.ratio, found.noise_std / found.plan.noise_per_step
     own = found.noise_std * np.sqrt(6)  # of the mean of six nodes: a / sqrt(K)
-    np.testing.assert_allclose(found.node_noise_std**2, group_sent_variance(own, ratio, 6))
+    np.testing.assert_allclose(found.node_noise_std**2, own**2 * (1 + 5 * ratio**2))
     hidden = np.sqrt(group_variance(own, ratio, 6, 2))
     mu = found.plan.problem.step(found.plan.theta) * gamma / hidden
     np.testing.assert_allclose(mu, found.plan.problem.target_mu, rtol=1e-9)

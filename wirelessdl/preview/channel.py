@@ -14,7 +14,7 @@ from wirelessdl.channel.model import compose
 from wirelessdl.channel.tdl import coherence_bandwidth_hz
 from wirelessdl.contract import capability, checked_array, guard_of
 from wirelessdl.links import Links
-from wirelessdl.network.topology.joint import Connectivity
+from wirelessdl.network.topology import Connectivity
 from wirelessdl.preview.plan import preview_carry
 from wirelessdl.radio.frame import STATIC_SHARE, subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db

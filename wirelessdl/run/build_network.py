@@ -158,7 +158,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     # where links come and go, staying connected is a matter of many frames, watched as they pass
     changes = capability(topology, "follows_motion") and (network.mobility.name != "static" or takes_time(topology))
     if not (builder.scenario.alone or changes):
-        builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
+        builder.check("network.topology", lambda: require_connected(links, topology))
     reach = _reach(builder, geometry, links, snr_db)
     physical = builder.scenario.radio.interference == "physical" and not builder.scenario.alone
     heard = nodes * (nodes - 1) if physical else len(links)

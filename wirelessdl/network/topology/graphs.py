@@ -175,18 +175,11 @@ def _connected(draw: Callable[[], Links], tries: int, what: str, remedy: str) ->
     raise ValueError(f"{what}; none of {tries} graphs of {links.nodes} nodes was connected: {remedy}")
 
 
-class _FromFile:
-    file: str
-
-    def remedy(self, links: Links, snr_db: SnrDb | None) -> tuple[str, str]:
-        return f'file is "{self.file}"; its links', "add links between them"
-
-
-class EdgeList(_FromFile):
+class EdgeList:
     """Pairs of node numbers from a text file, both ways unless its header says tx,rx."""
 
     def __init__(self, find_file: FindFile, file: str):
-        self.file = file
+        self.file, self.remedy = file, f'add links between them to "{file}"'
         self._both_ways = True
         self._edges, self._lines = self._read(content_lines(read_text(file, find_file)))
 
@@ -228,13 +221,13 @@ class EdgeList(_FromFile):
         return Links.from_pairs(self._edges[:, 1], self._edges[:, 0], geometry, both_ways=self._both_ways)
 
 
-class GraphFile(_FromFile):
+class GraphFile:
     """A graph in GraphML or node-link JSON, as networkx writes them."""
 
     def __init__(self, find_file: FindFile, file: str):
         from networkx import node_link_graph, parse_graphml
 
-        self.file = file
+        self.file, self.remedy = file, f'add links between them to "{file}"'
         text = read_text(file, find_file)
         try:
             if file.lower().endswith(".json"):
