@@ -42,7 +42,6 @@ class Multiplier(Protocol):
 
         sent: [K] nodes that broadcast; lost: [K] those of them that nobody heard; None: all, and none of them.
         """
-        ...
 
     def state(self) -> dict[str, NDArray[Any]]: ...
 
