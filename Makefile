@@ -23,7 +23,7 @@ test: lint types
 test-all: lint types
 	$(PYTEST)
 
-# Ratios measured side by side in one process; see docs/performance.md. ARGS: --json, --history FILE, --compare FILE.
+# Ratios measured side by side in one process; see docs/performance.md. ARGS: --json.
 SUITE ?= limit
 bench: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m bench --suite $(SUITE) $(ARGS)

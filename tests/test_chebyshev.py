@@ -22,39 +22,32 @@ def slow_twin(passes, matrices, start, receiver):
     earlier, now = None, start
     for k, matrix in enumerate(matrices):
         heard = matrix @ now + receiver[k]
-        new = passes.heard[k] * heard + passes.kept[k] * now
+        new = passes.heard[k] * heard
         if k:
             new = new + passes.before[k] * earlier
         earlier, now = now, new
     return now
 
 
-def explicit(matrix, passes, low, high):
-    """T_M((A - m)/e) / T_M((1 - m)/e) from the coefficients of T_M in powers, by Horner's rule."""
-    middle, half = (low + high) / 2, (high - low) / 2
+def explicit(matrix, passes, end):
+    """T_M(A/end) / T_M(1/end) from the coefficients of T_M in powers, by Horner's rule."""
     power = cheb.cheb2poly([0] * passes + [1])
-    scaled = (matrix - middle * np.eye(len(matrix))) / half
     result = np.zeros_like(matrix)
     for coefficient in power[::-1]:
-        result = result @ scaled + coefficient * np.eye(len(matrix))
-    return result / np.polynomial.polynomial.polyval((1 - middle) / half, power)
+        result = result @ (matrix / end) + coefficient * np.eye(len(matrix))
+    return result / np.polynomial.polynomial.polyval(1 / end, power)
 
 
-@pytest.mark.parametrize("passes", [1, 2, 3, 6, 9])
-@pytest.mark.parametrize("interval", [(-0.4, 0.4), (-0.2, 0.3), (0.0, 0.45)])
-def test_passes_apply_the_polynomial_with_value_one_at_one(passes, interval):
-    low, high = interval
-    if passes == 1:
-        low = high = low + high
-        expected = (random_mixing(1) - low * np.eye(7)) / (1 - low)
-    else:
-        expected = explicit(random_mixing(1), passes, low, high)
-    made = chebyshev(passes, high, low)
+@pytest.mark.parametrize("passes", [2, 3, 6, 9])
+@pytest.mark.parametrize("end", [0.4, 0.25])
+def test_passes_apply_the_polynomial_with_value_one_at_one(passes, end):
+    expected = explicit(random_mixing(1), passes, end)
+    made = chebyshev(passes, end)
     assert made.factor(np.array([1.0]))[0] == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(response(made, random_mixing(1)).mixing, expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("made", [plain(5), chebyshev(5, 0.9), chebyshev(5, 0.7, -0.3)])
+@pytest.mark.parametrize("made", [plain(5), chebyshev(5, 0.9)])
 def test_the_response_is_that_of_the_recurrence_with_fresh_gains_in_every_pass(made):
     matrices, nodes = [random_mixing(seed) for seed in range(5)], 7
     found = response(made, matrices)
@@ -116,27 +109,11 @@ def test_fitted_passes_leave_less_disagreement_than_plain_ones():
     assert disagreement(fitted(30, eigenvalues)) < 0.1 * disagreement(plain(30))
 
 
-def test_intervals_from_the_lowest_eigenvalue_leave_less_for_more_noise():
-    matrix = path_mixing()
-    both, upper = (fitted(6, np.linalg.eigvals(matrix), symmetric=symmetric) for symmetric in (True, False))
-    left, noise = zip(
-        *(
-            (np.linalg.norm(found.mixing - 1 / 12), found.variance(np.ones(12)).mean())
-            for found in (response(both, matrix), response(upper, matrix))
-        )
-    )
-    assert left[1] < 0.95 * left[0]
-    assert noise[0] < noise[1]
-
-
 @pytest.mark.parametrize("passes", [2, 3, 6])
 def test_fitted_passes_of_a_slow_network_use_the_widest_interval(passes):
     eigenvalues = np.array([1.0, 0.999, 0.5, -0.5])
     most = most_lambda(passes)
     np.testing.assert_allclose(fitted(passes, eigenvalues).heard, chebyshev(passes, most).heard)
-    widest = (most - 0.5 * (1 - most) / 2) * 2 / (1 + most)
-    upper = fitted(passes, eigenvalues, symmetric=False)
-    np.testing.assert_allclose(upper.heard, chebyshev(passes, widest, -0.5).heard)
 
 
 def test_fitted_passes_are_the_best_of_intervals_tried_one_by_one():
@@ -159,6 +136,6 @@ def test_parts_of_a_graph_that_never_meet_are_averaged_each_by_itself():
     inside = np.array([1.0, 0.9, 0.2, -0.4])
     alone, beside = fitted(6, inside), fitted(6, np.append(inside, [1.0, 1.0 + 1e-15]))
     assert (alone.before != 0).any()
-    for one, other in zip((alone.heard, alone.kept, alone.before), (beside.heard, beside.kept, beside.before)):
+    for one, other in zip((alone.heard, alone.before), (beside.heard, beside.before)):
         np.testing.assert_array_equal(one, other)
     assert len(fitted(4, np.ones(3))) == 4

@@ -1,16 +1,16 @@
 """Averaging faster than by A alone: M passes over the air that together apply a polynomial of A.
 
-    y_0 = w,   y_{k+1} = a_k A_k y_k + b_k y_k + c_k y_{k-1},   a_k + b_k + c_k = 1
+    y_0 = w,   y_{k+1} = a_k A_k y_k + c_k y_{k-1},   a_k + c_k = 1
 
     w      what nodes sent in the payload, noise and all, of which pass 0 is the averaging; c_0 = 0
     A_k    weights of pass k, rows summing to one; gains may be fresh in every pass
 
 Rows of the whole map sum to one whatever the A_k, and its columns where theirs do. `plain` is a = 1: A^M. The
-Chebyshev polynomial with p(1) = 1 is the smallest on an interval [low, high] that holds the other eigenvalues of A:
+Chebyshev polynomial with p(1) = 1 is the smallest on an interval [-lambda, lambda] that holds the other eigenvalues:
 
-    p_k(x) = T_k((x - m)/e) / T_k((1 - m)/e),   m = (low + high)/2,   e = (high - low)/2,   lambda = e/(1 - m)
+    p_k(x) = T_k(x/lambda) / T_k(1/lambda)
     omega_0 = 1,   omega_1 = 2/(2 - lambda^2),   omega_{k+1} = 1/(1 - lambda^2 omega_k/4)
-    a_k = omega_k/(1 - m),   b_k = -m a_k,   c_k = 1 - omega_k
+    a_k = omega_k,   c_k = 1 - omega_k
 
 Receiver noise comes in with every pass and is passed on. As lambda nears 1, omega nears 2 and noise grows with every
 pass, so 1 - lambda >= 2/M^2 is asked for: there p is 1/cosh(2) = .27 on the interval. Eigenvalues of A may be complex;
@@ -36,10 +36,9 @@ TRIED_INTERVALS = 64  # whose ends `fitted` compares
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    """Coefficients of M passes, `[M]` each. heard: of A y_k; kept: of y_k; before: of y_{k-1}, 0 in the first."""
+    """Coefficients of M passes, `[M]` each. heard: of A y_k; before: of y_{k-1}, 0 in the first."""
 
     heard: FloatArray
-    kept: FloatArray
     before: FloatArray
 
     def __len__(self) -> int:
@@ -51,8 +50,8 @@ class Passes:
         Of several polynomials, whose coefficients are `[M, n, 1]`, `[n, eigenvalues]`.
         """
         earlier, now = np.zeros_like(eigenvalue), np.ones_like(eigenvalue)
-        for heard, kept, before in zip(self.heard, self.kept, self.before):
-            earlier, now = now, (heard * eigenvalue + kept) * now + before * earlier
+        for heard, before in zip(self.heard, self.before):
+            earlier, now = now, heard * eigenvalue * now + before * earlier
         return now
 
     def to_mean(self) -> FloatArray:
@@ -64,8 +63,7 @@ class Passes:
         for k in range(len(self)):
             before, now = 0.0, float(self.heard[k])
             for later in range(k + 1, len(self)):
-                heard, kept, back = (float(value[later]) for value in (self.heard, self.kept, self.before))
-                before, now = now, (heard + kept) * now + back * before
+                before, now = now, float(self.heard[later]) * now + float(self.before[later]) * before
             found[k] = now
         return found
 
@@ -93,7 +91,7 @@ class Response:
 
 def plain(passes: int) -> Passes:
     """s <- A s in every pass."""
-    return Passes(np.ones(passes), np.zeros(passes), np.zeros(passes))
+    return Passes(np.ones(passes), np.zeros(passes))
 
 
 def most_lambda(passes: int) -> float:
@@ -101,31 +99,20 @@ def most_lambda(passes: int) -> float:
     return max(1.0 - 2.0 / passes**2, 0.0)
 
 
-def chebyshev(passes: int, high: float, low: float | None = None) -> Passes:
-    """The polynomial that is smallest on [low, high], by default [-high, high], of lambda <= most_lambda(passes)."""
-    low = -high if low is None else low
-    middle, half = (low + high) / 2, (high - low) / 2
-    width = half / (1.0 - middle)
-    assert width <= most_lambda(passes) * (1 + 1e-12)  # noise would be amplified
-    return _recurrence(passes, np.float64(middle), np.float64(width))
-
-
-def _recurrence(passes: int, middle: NDArray[Any] | np.float64, width: NDArray[Any] | np.float64) -> Passes:
-    """Coefficients, `[M, ...]`: m and lambda of one interval, or of as many as there are."""
-    omega = np.ones((passes, *np.shape(width)))
+def chebyshev(passes: int, end: FloatArray | np.float64) -> Passes:
+    """Coefficients, `[M, ...]`, of the polynomial that is smallest on [-end, end], of one interval or of many."""
+    assert np.all(end <= most_lambda(passes) * (1 + 1e-12))  # noise would be amplified
+    omega = np.ones((passes, *np.shape(end)))
     for k in range(1, passes):
-        omega[k] = 1.0 / (1.0 - width**2 * omega[k - 1] / (2.0 if k == 1 else 4.0))
-    heard = omega / (1.0 - middle)
-    return Passes(heard, -middle * heard, 1.0 - omega)
+        omega[k] = 1.0 / (1.0 - end**2 * omega[k - 1] / (2.0 if k == 1 else 4.0))
+    return Passes(omega, 1.0 - omega)
 
 
-def fitted(passes: int, eigenvalues: NDArray[Any], *, symmetric: bool = True) -> Passes:
+def fitted(passes: int, eigenvalues: NDArray[Any]) -> Passes:
     """Passes that leave least of the slowest mode, of intervals that keep lambda <= 1 - 2/M^2; plain if none is better.
 
-    eigenvalues: those of the A that is expected, `[K]`, with its 1; complex ones count by modulus of p. symmetric:
-    intervals [-high, high]. Otherwise they begin at the lowest eigenvalue (or 0, if that is higher): less
-    disagreement, as nodes keep a share of their own and no eigenvalue is near -1, for more receiver noise. One pass
-    is plain.
+    eigenvalues: those of the A that is expected, `[K]`, with its 1; complex ones count by modulus of p. One pass is
+    plain.
     """
     if passes <= 1:
         return plain(passes)
@@ -133,18 +120,13 @@ def fitted(passes: int, eigenvalues: NDArray[Any], *, symmetric: bool = True) ->
     others = np.asarray(eigenvalues, dtype=np.complex128)
     others = np.delete(others, np.argmin(np.abs(others - 1.0))) if len(others) else others
     others = others[np.abs(others - 1.0) > ROUNDING_OF_ONE]
-    radius, most = float(np.abs(others).max(initial=0.0)), most_lambda(passes)
-    low = max(float(others.real.min(initial=0.0)), -1.0)  # initial: at most 0, beyond which heard grows past 4
-    limit = most if symmetric else (2.0 * most + low * (1.0 - most)) / (1.0 + most)  # where lambda = most
-    ends = np.linspace(0.0, min(radius, limit), TRIED_INTERVALS)[1:]
-    lows = -ends if symmetric else np.full_like(ends, low)
-    middle = (lows + ends) / 2
-    width = (ends - lows) / 2 / (1.0 - middle)
-    slowest = np.abs(_recurrence(passes, middle[:, None], width[:, None]).factor(others)).max(axis=1, initial=0.0)
+    radius = float(np.abs(others).max(initial=0.0))
+    ends = np.linspace(0.0, min(radius, most_lambda(passes)), TRIED_INTERVALS)[1:]
+    slowest = np.abs(chebyshev(passes, ends[:, None]).factor(others)).max(axis=1, initial=0.0)
     best = int(np.argmin(slowest))
     if np.abs(plain(passes).factor(others)).max(initial=0.0) <= slowest[best]:
         return plain(passes)
-    return _recurrence(passes, middle[best], width[best])
+    return chebyshev(passes, ends[best])
 
 
 def response(passes: Passes, matrices: FloatArray | Sequence[FloatArray]) -> Response:
@@ -157,6 +139,6 @@ def response(passes: Passes, matrices: FloatArray | Sequence[FloatArray]) -> Res
     beyond = 0.0  # before_{k+1}, by which y_k enters y_{k+2}
     for k in reversed(range(len(passes))):
         noise[k] = passes.heard[k] * after
-        now = noise[k] @ given[k] + passes.kept[k] * after + beyond * later
+        now = noise[k] @ given[k] + beyond * later
         after, later, beyond = now, after, float(passes.before[k])
     return Response(after, noise)

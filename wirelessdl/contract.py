@@ -123,7 +123,7 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
     ),
     "network.topology": (
         ("follows_motion", FLAG, False, "its links are worked out again as nodes move"),
-        ("remedy", METHOD, None, "remedy(links, snr_db): what leaves the graph in parts and what would join it, texts"),
+        ("remedy", TEXT, "choose a denser graph", "what would join a graph that falls into parts"),
     ),
     "power.allocator": (
         ("keeps_epsilon_max", FLAG, False, "no link of its plans leaks more than epsilon_max in a slot"),

@@ -14,9 +14,6 @@ so A[i, j] = air_i |h_ij| sqrt(alpha_j P_j) / (c_i d_i), A[i, i] = 1 - air_i, ro
     |h_ij|   amplitude gain of the link j -> i; alpha_j P_j: power of sender j for its model, W
     w_j      what node j sends, its model plus noise; s_i: what node i holds after the slot
     air_i    weight of what receiver i hears, 0 to 1; d_i: number of senders it hears
-
-With estimated gains the receiver computes c_i, p and air_i from its estimates; the superposition has the true gains,
-and rows no longer sum to one exactly.
 """
 
 from dataclasses import dataclass
@@ -73,21 +70,13 @@ class Mixing:
         return self.own + self.links.sum_per_receiver(self.link)
 
 
-def mix(
-    links: Links,
-    gain: FloatArray,
-    amplitude: FloatArray,
-    *,
-    air: FloatArray,
-    gain_est: FloatArray | None = None,
-) -> Mixing:
-    """Weights of one slot from true gains, normalised by the estimated ones.
+def mix(links: Links, gain: FloatArray, amplitude: FloatArray, *, air: FloatArray) -> Mixing:
+    """Weights of one slot as gains make them.
 
-    gain, gain_est: [links] |h| and its estimate, by default exact. amplitude: [K] sqrt(alpha_j P_j) of each sender.
-    air: [K] weight of what each receiver hears. A node that hears nothing keeps its own term.
+    gain: [links] |h|. amplitude: [K] sqrt(alpha_j P_j) of each sender. air: [K] weight of what each receiver hears. A
+    node that hears nothing keeps its own term.
     """
-    known = gain if gain_est is None else gain_est
-    heard = links.sum_per_receiver(known * amplitude[links.tx])  # c_i d_i
+    heard = links.sum_per_receiver(gain * amplitude[links.tx])  # c_i d_i
     share = np.where(heard > 0, air, 0.0)
     scale = np.divide(share, heard, out=np.zeros_like(heard), where=heard > 0)
     return Mixing(links, scale[links.rx] * gain * amplitude[links.tx], 1.0 - share, scale)

@@ -5,7 +5,7 @@ The clock counts integer nanoseconds: sums of float slots drift, integers do not
 """
 
 import math
-from typing import overload
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,31 +18,22 @@ NS = 1_000_000_000
 LONGEST_S = 1e9  # thirty years
 
 
-@overload
-def from_db(value_db: float) -> float: ...
-@overload
-def from_db(value_db: FloatArray) -> FloatArray: ...
-def from_db(value_db: float | FloatArray) -> float | FloatArray:
+Level = TypeVar("Level", float, FloatArray)
+
+
+def from_db(value_db: Level) -> Level:
     """Power ratio of a decibel value."""
-    return 10.0 ** (value_db / 10.0)
+    return 10.0 ** (value_db / 10.0)  # type: ignore[no-any-return]
 
 
-@overload
-def to_db(ratio: float) -> float: ...
-@overload
-def to_db(ratio: FloatArray) -> FloatArray: ...
-def to_db(ratio: float | FloatArray) -> float | FloatArray:
+def to_db(ratio: Level) -> Level:
     """Decibels of a power ratio; zero gives -inf."""
     with np.errstate(divide="ignore"):
         result = 10.0 * np.log10(ratio)
     return result if isinstance(ratio, np.ndarray) else float(result)
 
 
-@overload
-def dbm_to_w(power_dbm: float) -> float: ...
-@overload
-def dbm_to_w(power_dbm: FloatArray) -> FloatArray: ...
-def dbm_to_w(power_dbm: float | FloatArray) -> float | FloatArray:
+def dbm_to_w(power_dbm: Level) -> Level:
     """Watts of a dBm value."""
     return from_db(power_dbm - 30.0)
 

@@ -3,8 +3,8 @@
     wirelessdl reproduce theorem1 --scale cpu
     python docs/reproduction/theorems.py outputs/reproduce-cpu
 
-Adds figures of traces (`cells.py`) to NAME.csv and NAME-runs.csv of every study in the folder. Writes, beside each of the
-studies theorem1, theorem2, bias and bias-fading that the folder has, its CSV files and its figure.
+Adds figures of traces (`cells.py`) to NAME.csv and NAME-runs.csv of every study in the folder. Writes, beside each of
+the studies theorem1, theorem2, bias and bias-fading that the folder has, its CSV files and its figure.
 """
 
 import sys

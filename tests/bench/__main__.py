@@ -2,18 +2,16 @@
 
 import json
 import math
-from pathlib import Path
+from dataclasses import asdict
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.history import append, change, last_ratios
 from bench.suites import SUITES, run_suite
-from wirelessdl.cli.options import PATH
 from wirelessdl.errors import WirelessdlError, nearest
-from wirelessdl.trace.files import require_outside
+from wirelessdl.trace.files import plain
 
 _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 
@@ -25,36 +23,19 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
     help="channel, network, engine, limit, noise, power, privacy, report, scale, study, survival or time; "
     "see docs/performance.md.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per result and append it to the history.")
-@click.option(
-    "--history",
-    type=PATH,
-    default=Path("outputs") / "bench.jsonl",
-    show_default=True,
-    help="File that --json appends to.",
-)
-@click.option(
-    "--compare",
-    "old",
-    type=PATH,
-    help="A history: print how each ratio changed since its last entry there.",
-)
-def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per result.")
+def command(suite: str, as_json: bool) -> None:
     """Measure performance ratios and compare them with targets. Takes minutes; needs an otherwise idle machine."""
     if suite not in SUITES:
         raise WirelessdlError(f'--suite is "{suite}"; no such suite{nearest(suite, SUITES)}')
-    if as_json:
-        require_outside(history)
-    before = None if old is None else last_ratios(old)
     console = Console(highlight=False, stderr=as_json)
     table = Table(box=None, pad_edge=False)
-    for name in ("what", "ours", "other", "ratio", "target", "", *(() if before is None else ("before", "change"))):
-        table.add_column(name, justify="right" if name in ("ours", "other", "ratio", "before") else "left")
+    for name in ("what", "ours", "other", "ratio", "target", ""):
+        table.add_column(name, justify="right" if name in ("ours", "other", "ratio") else "left")
     with console.status("measuring"):
         for result in run_suite(suite):
             if as_json:
-                click.echo(json.dumps(append(history, suite, result)))
-            since = () if before is None else change(before.get((suite, result.name)), result.ratio)
+                click.echo(json.dumps(plain({"suite": suite, **asdict(result)}), allow_nan=False))
             table.add_row(
                 result.name,
                 _number(result.ours, result.unit),
@@ -62,9 +43,8 @@ def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:
                 "" if math.isnan(result.ratio) else f"{result.ratio:.3f} ({1 / result.ratio:.3g}x the speed)",
                 result.target,
                 _VERDICTS[result.met] if result.met is not None else f"[yellow]{escape(result.note)}[/]",
-                *since,
             )
-    if not as_json or before is not None:
+    if not as_json:
         console.print(table)
 
 

@@ -57,39 +57,6 @@ def test_the_loops_we_are_measured_against_learn_the_same(kind):
         torch.testing.assert_close(engine.x[node].to(found).view(3, 37), found, atol=1e-5, rtol=1e-4)
 
 
-def test_json_appends_to_a_history_and_compare_prints_changes(tmp_path, monkeypatch):
-    import json
-
-    from click.testing import CliRunner
-
-    from bench import suites
-    from bench.__main__ import command
-
-    speed = {"ours": 2.0}
-
-    def contests():
-        yield suites.Contest("a", ours=lambda: speed["ours"], other=lambda: 1.0, at_most=3.0, reported=True)
-        yield suites.Contest("b", ours=lambda: 1.0, other=lambda: 1.0, reported=True)
-
-    monkeypatch.setattr(suites, "import_module", lambda _: type("made", (), {"contests": contests}))
-    history = tmp_path / "deep" / "bench.jsonl"
-    options = ["--suite", "limit", "--history", str(history)]
-    for _ in range(2):
-        assert CliRunner().invoke(command, [*options, "--json"]).exit_code == 0
-    lines = [json.loads(row) for row in history.read_text().splitlines()]
-    assert [(row["suite"], row["name"], row["ratio"]) for row in lines] == 2 * [
-        ("limit", "a", 2.0),
-        ("limit", "b", 1.0),
-    ]
-    assert {"measured", "wirelessdl", "git", "processors", "load"} <= lines[0].keys()
-    speed["ours"] = 1.0
-    monkeypatch.setenv("COLUMNS", "200")
-    shown = CliRunner().invoke(command, [*options, "--compare", str(history)])
-    assert "50% less time" in shown.output
-    assert "same" in shown.output
-    assert len(history.read_text().splitlines()) == 4  # only --json appends
-
-
 def test_the_least_work_of_a_round_counts_operations_as_layers_do():
     from bench.limit import operations_of
 

@@ -47,11 +47,6 @@ def write(folder):
     )
     ring = [(node, (node + 1) % NODES) for node in range(NODES)]
     (folder / "links.csv").write_text("tx,rx\n" + "".join(f"{tx},{rx}\n" for tx, rx in [*ring, (3, 0), (0, 2)]))
-    edges = [{"source": one, "target": other} for one, other in [*ring, (0, 3)]]
-    nodes = [{"id": node} for node in range(NODES)]
-    (folder / "graph.json").write_text(
-        json.dumps({"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "edges": edges})
-    )
     rng = np.random.default_rng(0)
     labels = np.arange(SAMPLES) % 3
     images = rng.normal(size=(SAMPLES + 60, 1, 8, 8)).astype(np.float32)

@@ -10,9 +10,8 @@ from scipy.special import ndtr
 
 from wirelessdl.channel.field import Field
 from wirelessdl.channel.los import LOS, NLOS, NLOSV, ChannelCondition
-from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
+from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY, vehicle_loss_db
 from wirelessdl.channel.pathloss.standard import SidelinkUrban, UmiStreetCanyon
-from wirelessdl.channel.pathloss.tr37885 import vehicle_loss_db
 from wirelessdl.channel.shadowing import Shadowing
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.streets import Manhattan

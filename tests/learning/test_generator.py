@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from wirelessdl.learning import generator
+from wirelessdl.learning import draws
 from wirelessdl.learning.clipping import wide
-from wirelessdl.learning.draws import NodeDraws, most_rounds
-from wirelessdl.learning.generator import CounterGenerator
+from wirelessdl.learning.draws import CounterGenerator, NodeDraws, most_rounds
 from wirelessdl.streams import Streams
 
 KEY = 0xFEDCBA9876543210
@@ -57,7 +56,7 @@ def test_normal_numbers_are_box_and_mullers_of_the_words(size, dtype, tolerance,
 
 def test_pieces_make_no_difference(monkeypatch):
     whole = normal(5, 1001, dtype=torch.float32)
-    monkeypatch.setattr(generator, "_WORDS", 64)
+    monkeypatch.setattr(draws, "_WORDS", 64)
     np.testing.assert_array_equal(normal(5, 1001, dtype=torch.float32), whole)
     np.testing.assert_array_equal(normal(2, 1001, [2 * 501, 4 * 501], dtype=torch.float32), whole[[2, 4]])
 

@@ -62,7 +62,7 @@ def in_loops(given, ratio):
         before, y = np.zeros(K), start
         for k in range(count):
             heard = weights @ y + noise[k]
-            before, y = y, passes.heard[k] * heard + passes.kept[k] * y + passes.before[k] * before
+            before, y = y, passes.heard[k] * heard + passes.before[k] * before
         return y
 
     silence = np.zeros((count, K))
@@ -152,7 +152,7 @@ def test_mixed_models_part_as_far_as_predicted(ratio, thermal_w, chebyshev):
         for k in range(len(passes.heard)):
             deviation = scale * np.sqrt(given.thermal_w * (again if k else payload))
             heard = weights @ y + deviation[:, None] * rng.standard_normal((NODES, size))
-            before, y = y, passes.heard[k] * heard + passes.kept[k] * y + passes.before[k] * before
+            before, y = y, passes.heard[k] * heard + passes.before[k] * before
         x = y
         if t >= 40:
             apart.append(np.mean((x - x.mean(axis=0)) ** 2))

@@ -199,7 +199,6 @@ def test_only_who_sent_the_payload_sends_in_passes(radio):
                 np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
         for one_pass in given.steps:
             np.testing.assert_array_equal(one_pass.heard[away], 1.0)
-            assert not one_pass.kept[away].any()
             assert not one_pass.before[away].any()
         kept = late | (listens & ~one.weights.heard)
         for was, now in zip(before, after):
@@ -283,8 +282,7 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
         np.testing.assert_array_equal(np.isfinite(most), one.on_air)
         for node in range(len(w)):
             before, y = w[node], s[node]
-            y = given.steps[0].heard[node] * y + given.steps[0].kept[node] * w[node]
-            y = y + given.steps[0].before[node] * w[node]
+            y = given.steps[0].heard[node] * y + given.steps[0].before[node] * w[node]
             radiated = 0.0
             for part, (sent, received) in zip(given.steps[1:], passes):
                 square = sum(value**2 for value in y) / len(y)
@@ -295,7 +293,7 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
                     free += 1
                 np.testing.assert_allclose(sent[node], y, rtol=1e-9, atol=1e-12)
                 radiated += sum(value**2 for value in y) / len(y)
-                y, before = part.heard[node] * received[node] + part.kept[node] * y + part.before[node] * before, y
+                y, before = part.heard[node] * received[node] + part.before[node] * before, y
             if not one.on_air[node]:  # it keeps what it held before
                 away += 1
                 continue
@@ -333,7 +331,7 @@ def test_the_last_frame_has_closing_passes_too(mixing):
     watched.run()
     assert [len(one.steps) - 1 for one in given] == [2, 2, 2 + 4]
     for one in given:
-        total = [part.heard + part.kept + part.before for part in one.steps]
+        total = [part.heard + part.before for part in one.steps]
         np.testing.assert_allclose(total, 1.0, rtol=1e-12)
         assert (mixing == "plain") == all(part.plain for part in one.steps)
     frame = watched.world.frame

@@ -14,7 +14,7 @@ from wirelessdl.channel import path_loss_db
 from wirelessdl.errors import RunInterrupted
 from wirelessdl.gaussian import slot_mu
 from wirelessdl.links import Geometry, Links
-from wirelessdl.network.topology.joint import Connectivity
+from wirelessdl.network.topology import Connectivity
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.wiring import make_observer

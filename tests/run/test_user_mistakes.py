@@ -158,10 +158,6 @@ def test_what_a_class_sets_of_numpys_errors_ends_with_it(tmp_path, place):
 
 ENDS = {"KeyError('lost')": "raised KeyError: 'lost' (mine.py line 3)", "SystemExit()": "raised SystemExit (mine.py"}
 GAIN = "    def gain(self, links, time_s, rng):\n        return np.full(len(links), 0.5)\n"
-APART = """    def links(self, geometry, snr_db, rng):
-        from wirelessdl import Links
-        return Links.from_pairs([1], [0], geometry)
-"""
 
 
 def with_answer(method: str, answer: str, rest: str) -> str:
@@ -180,7 +176,6 @@ ANSWERS = {
         },
     ),
     "warning(self, links)": (("channel.models", GAIN), {"3": "returned int, expected a text, or None"}),
-    "remedy(self, links, snr_db)": (("network.topology", APART), {"('a', 2)": "returned str, int, expected two texts"}),
 }
 
 

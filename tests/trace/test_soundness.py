@@ -261,7 +261,6 @@ CASES = {
         }
     },
     "multipliers mean": {"power": {"balance": False, "multiplier": "mean"}},
-    "windowed": {"power": {"balance": False, "multiplier": "windowed"}},
 }
 
 

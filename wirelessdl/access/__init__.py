@@ -106,10 +106,10 @@ class Sending:
 class Step:
     """Nodes send once, and every receiver makes something of it:
 
-        y <- heard (A v + receiver noise) + kept v + before (the v of the step before)
+        y <- heard (A v + receiver noise) + before (the v of the step before)
 
     source: of v: "w", models with their noise; "held": the y of the step before. weights: A of every block, and how
-    receiver noise comes in. power_w: [K] W of a v of unit mean square. heard, kept, before: [K]. limit: [K] mean square
+    receiver noise comes in. power_w: [K] W of a v of unit mean square. heard, before: [K]. limit: [K] mean square
     that takes all power a node has; who holds more scales it down, and the v before that likewise. Infinite: it sends
     nothing, or as the plan has it.
     """
@@ -118,7 +118,6 @@ class Step:
     weights: "FrameWeights"
     power_w: FloatArray
     heard: FloatArray
-    kept: FloatArray
     before: FloatArray
     limit: FloatArray
 
@@ -126,8 +125,7 @@ class Step:
     def release(weights: "FrameWeights", power_w: FloatArray) -> "Step":
         """Models with their noise, of which receivers keep what they hear."""
         nodes = len(power_w)
-        zeros = np.zeros(nodes)
-        return Step("w", weights, power_w, np.ones(nodes), zeros, zeros, np.full(nodes, np.inf))
+        return Step("w", weights, power_w, np.ones(nodes), np.zeros(nodes), np.full(nodes, np.inf))
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,10 +56,10 @@ class MixingPasses:
         each = zip(
             *(
                 np.where(on_air, value[:, None], plainly)
-                for value, plainly in ((passes.heard, 1.0), (passes.kept, 0.0), (passes.before, 0.0))
+                for value, plainly in ((passes.heard, 1.0), (passes.before, 0.0))
             )
         )
-        first, *rest = ({"heard": heard, "kept": kept, "before": before} for heard, kept, before in each)
+        first, *rest = ({"heard": heard, "before": before} for heard, before in each)
         weights = [self._weigh("held", one, given.plan, amplitude, nobody, given.turns.turn) for one in channels]
         held = (Step("held", of, power_w, **taken, limit=limit) for of, taken in zip(weights, rest))
         return (replace(release, **first), *held)
@@ -95,5 +95,5 @@ def noise_of_mean(
         return float(np.sum(np.where(on_air, square * receiver_w, 0.0))) / count**2
 
     sender = int(np.argmax(on_air))
-    taken = (np.array([getattr(step, name)[sender] for step in steps]) for name in ("heard", "kept", "before"))
+    taken = (np.array([getattr(step, name)[sender] for step in steps]) for name in ("heard", "before"))
     return privacy, float(Passes(*taken).to_mean() ** 2 @ [received(step) for step in steps])

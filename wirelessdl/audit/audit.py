@@ -121,11 +121,6 @@ def audit_scenario(
         raise ScenarioError(
             f"{scenario.origin}: the proven total of node {node} over {options.rounds} rounds {what}; nothing to audit"
         )
-    if world.learning.remembered is not None:
-        raise ScenarioError(
-            f"{scenario.origin}: learning.model remembers batch statistics beside its weights; the audit cannot know "
-            "what a node would send: use a model without them"
-        )
     link = recording.worst_link(node) if terms.counts_links and scenario.radio.access.name == "oac" else None
     view = None if link is None else LinkView(link.receiver, link.round, scenario.privacy.credit_thermal)
     members = None

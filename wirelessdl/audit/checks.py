@@ -262,21 +262,21 @@ def _recomputed(draws: NodeDraws, given: RoundInput, sent: Tensor) -> list[Tenso
         air.superpose(segments, w, out)
         return out
 
-    def weighed(one: StepInput, heard: Tensor, y: Tensor, before: Tensor) -> Tensor:
-        parts = ((one.heard, heard), (one.kept, y), (one.before, before))
-        return sum((torch.from_numpy(weight).unsqueeze(1) * part for weight, part in parts), torch.zeros_like(y))
+    def weighed(one: StepInput, heard: Tensor, before: Tensor) -> Tensor:
+        now, earlier = (torch.from_numpy(weight).unsqueeze(1) for weight in (one.heard, one.before))
+        return now * heard + earlier * before
 
     w = sent.double()
     y, before, found = received(given.segments, w, "thermal"), w, []
     for number, one in enumerate(given.steps):
         if number == 0:
-            y = weighed(one, y, w, w)
+            y = weighed(one, y, w)
             continue
         power, limit = y.square().mean(dim=1), torch.from_numpy(one.limit)
         factor = torch.where(power > limit, (limit / power).sqrt(), 1.0).unsqueeze(1)
         y, before = y * factor, before * factor
         found.append(y)
-        y, before = weighed(one, received(one.segments, y, number - 1), y, before), y
+        y, before = weighed(one, received(one.segments, y, number - 1), before), y
     return [*found, y]
 
 

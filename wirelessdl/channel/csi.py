@@ -29,7 +29,6 @@ class Csi(Protocol):
 
         gain: [links] |h|; pilot_w: [K] W; noise_w: one number or [links] W.
         """
-        ...
 
 
 class Perfect:

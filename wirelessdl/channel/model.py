@@ -49,7 +49,6 @@ from wirelessdl.units import SPEED_OF_LIGHT_MPS
 class ChannelModel(Protocol):
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         """|h| of every link at time_s, `[links]`, finite and >= 0; time_s never decreases between calls."""
-        ...
 
 
 # the stream of each instant, by its place in the row; made when it is asked for
@@ -62,14 +61,12 @@ HELD_SHARE = 0.005  # of a correlation distance, by which a node moves before la
 class TakesInstants(Protocol):
     def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray:
         """|h| at several instants, `[instants, links]`, as `gain` at one after the other."""
-        ...
 
 
 @runtime_checkable
 class HasPhases(Protocol):
     def amplitudes(self, instants: Instants, rng_of: RngOf) -> NDArray[np.complex128]:
         """h at several instants, `[instants, links]`; `gains` is its absolute value."""
-        ...
 
 
 class Composable:

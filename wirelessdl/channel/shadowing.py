@@ -32,7 +32,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.field import Field
 from wirelessdl.channel.los import ChannelCondition, always_in_sight
 from wirelessdl.channel.model import Composable, RngOf
-from wirelessdl.channel.pathloss.tr38901 import rural_breakpoint_m
+from wirelessdl.channel.pathloss.formulas import rural_breakpoint_m
 from wirelessdl.links import Instants, Links
 from wirelessdl.units import loss_db_to_gain
 

@@ -37,7 +37,6 @@ class Batch:
     features: `[k, B, features + 1]` with ones in the last column, or `[k, B, *sample shape]`
     labels: `[k, B]`
     weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
-    nodes: whose they are
     counts: real samples of each node, which come first; what follows is padding, zeros. None where there is none
     norm: bound on the norm of each sample's features, `[k, B]`, where it is kept
     """
@@ -45,7 +44,6 @@ class Batch:
     features: Tensor
     labels: Tensor
     weight: Tensor | None = None
-    nodes: range = range(0)
     counts: tuple[int, ...] | None = None
     norm: Tensor | None = None
 
@@ -76,7 +74,7 @@ class Batch:
         weight = None if self.weight is None else self.weight[nodes]
         counts = None if self.counts is None else self.counts[nodes]
         norm = None if self.norm is None else self.norm[nodes]
-        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes], counts, norm)
+        return Batch(self.features[nodes], self.labels[nodes], weight, counts, norm)
 
 
 def finite_mean(mean: Tensor, values: Tensor, weight: Tensor | None) -> Tensor:
@@ -262,13 +260,12 @@ class Buffer:
         return rows if store.bias_column else rows.view(count, *store.shape)
 
 
-def draw_changes(uniform: FloatArray, *, padding: int = 4) -> Tensor:
+def draw_changes(uniform: FloatArray) -> Tensor:
     """Of every sample: whether it is mirrored, by how many pixels it moves down, and right; int64 `[3, samples]`.
 
-    A fair coin for the flip, shifts uniform from -padding to padding. uniform: [3, samples] on (0, 1).
+    A fair coin for the flip, shifts uniform from -4 to 4. uniform: [3, samples] on (0, 1).
     """
-    choices = np.array([[2], [2 * padding + 1], [2 * padding + 1]])
-    return torch.from_numpy((uniform * choices).astype(np.int64) - [[0], [padding], [padding]])
+    return torch.from_numpy((uniform * [[2], [9], [9]]).astype(np.int64) - [[0], [4], [4]])
 
 
 def apply_changes(images: Tensor, changes: Tensor) -> Tensor:

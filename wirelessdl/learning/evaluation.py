@@ -47,11 +47,6 @@ class RunLearner:
     def accuracy(self, models: Models) -> FloatArray:
         """Share of the test set that each model gets right, `[n]`; of a regression, the share of variance explained."""
         self._require_shared_coordinates()
-        if self._engine.remembered is not None:
-            raise TraceError(
-                "models of this run are evaluated with running statistics of batch normalisation, which were never "
-                "sent: no epsilon covers them, and no model of the run holds them"
-            )
         found = self._engine.accuracy(self._vectors(models)).cpu().numpy().astype(float)
         self._engine.close()
         return found

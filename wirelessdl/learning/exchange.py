@@ -1,7 +1,7 @@
 """What happens to models on the air: noise, superposition, and further steps that send on what is held.
 
     payload   w = x + n in float64, rounded;   y = A w + receiver noise;   in messages Q(w), without receiver noise
-    a step    y <- heard (A v + receiver noise) + kept v + before (the v before that);   v = w, and then v = y
+    a step    y <- heard (A v + receiver noise) + before (the v before that);   v = w, and then v = y
 
 Noise is drawn row by row in threads; only the mixing, and what pairs share, looks at all nodes. A step sends y as it
 is, or scaled down to the power that its node has: by then it is a function of what was sent with its noise, and of
@@ -166,13 +166,13 @@ class Exchange:
         `spare`.
         """
         power = torch.zeros(self.nodes, dtype=self.dtype, device=self.device)
-        self._weigh(steps[0], y, before, before)
+        self._weigh(steps[0], y, before)
         for number, one in enumerate(steps[1:]):
             if attack is not None:
                 self._replace_(attack, round, 1 + number, y)
             power += self._limit(one, y, before) * self.tensor(one.power_ratio)
             self._receive(one.segments, round, number, draws, y, spare, self.held_air, None)
-            self._weigh(one, spare, y, before)
+            self._weigh(one, spare, before)
             before, y, spare = y, spare, before
         return y, before, spare, power
 
@@ -188,11 +188,11 @@ class Exchange:
             before.mul_(factor)
         return torch.minimum(held, limit)
 
-    def _weigh(self, one: StepInput, out: Tensor, y: Tensor, before: Tensor) -> None:
-        """heard (what was received) + kept y + before (the y before that), in place of what was received."""
+    def _weigh(self, one: StepInput, out: Tensor, before: Tensor) -> None:
+        """heard (what was received) + before (the y before that), in place of what was received."""
         if one.plain:
             return
-        out.mul_(self.column(one.heard)).addcmul_(y, self.column(one.kept))
+        out.mul_(self.column(one.heard))
         if one.before.any():
             out.addcmul_(before, self.column(one.before))
 

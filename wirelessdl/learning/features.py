@@ -65,7 +65,6 @@ class Features(Protocol):
 
     def transform(self, samples: NDArray[Any]) -> NDArray[Any]:
         """Features, `[n, features]`, of samples as stored, samples first."""
-        ...
 
 
 class OrientedGradients:

@@ -39,7 +39,6 @@ AtLeast = Annotated[int, Ge(1)]
 class Partition(Protocol):
     def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]:
         """Sample indices of each node, `nodes` arrays. labels: [samples]."""
-        ...
 
 
 def split_data(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:

@@ -62,7 +62,7 @@ class MessageInput:
 
 @dataclass(frozen=True, eq=False)
 class StepInput:
-    """One step of a frame: y <- heard (A v + noise) + kept v + before (the v of the step before), `[K]` each.
+    """One step of a frame: y <- heard (A v + noise) + before (the v of the step before), `[K]` each.
 
     v is w in the first step, and what nodes hold in every other. limit: ||v||^2 / m that a node can send. Who holds
     more scales it down before it sends, and the v before that by the same factor. Infinite: it sends nothing.
@@ -71,7 +71,6 @@ class StepInput:
 
     segments: tuple[Segment, ...]
     heard: FloatArray
-    kept: FloatArray
     before: FloatArray
     limit: FloatArray
     power_ratio: FloatArray
@@ -79,13 +78,13 @@ class StepInput:
     @staticmethod
     def release(segments: tuple[Segment, ...], nodes: int) -> "StepInput":
         """Models with their noise, of which receivers keep what they hear."""
-        ones, zeros = np.ones(nodes), np.zeros(nodes)
-        return StepInput(segments, ones, zeros, zeros, np.full(nodes, np.inf), ones)
+        ones = np.ones(nodes)
+        return StepInput(segments, ones, np.zeros(nodes), np.full(nodes, np.inf), ones)
 
     @property
     def plain(self) -> bool:
         """Whether it only averages."""
-        return not ((self.heard != 1.0).any() or self.kept.any() or self.before.any())
+        return not ((self.heard != 1.0).any() or self.before.any())
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,6 @@ class PowerAllocator(Protocol):
 
     def allocate(self, problem: PowerProblem, theta: float | None = None) -> PowerPlan:
         """A plan. theta: bound of the multiplier; None in the first call, afterwards that of the first plan."""
-        ...
 
 
 class LinearProgram:

@@ -93,7 +93,7 @@ def _mixed(passes: Passes, weights: csr_array, sent: FloatArray, noise: list[Flo
     before, now = np.zeros_like(sent), sent
     for k in range(len(passes)):
         heard = passes.heard[k] * (weights @ now + noise[k])
-        before, now = now, heard + passes.kept[k] * now + passes.before[k] * before
+        before, now = now, heard + passes.before[k] * before
     return now
 
 

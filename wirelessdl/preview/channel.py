@@ -9,7 +9,7 @@ from wirelessdl.access import CarryPreview
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability
 from wirelessdl.links import Links
-from wirelessdl.network.topology.joint import Connectivity
+from wirelessdl.network.topology import Connectivity
 from wirelessdl.preview.plan import preview_carry
 from wirelessdl.radio.frame import subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db

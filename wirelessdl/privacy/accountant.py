@@ -27,15 +27,12 @@ class Accountant(Protocol):
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
         """Charge one release to each of the streams. stream, mu: [releases]."""
-        ...
 
     def after(self, mu: FloatArray, delta: float) -> FloatArray:
         """Total epsilon of every stream, `[streams]`, if it made one more release. mu: [streams]."""
-        ...
 
     def epsilon(self, delta: float) -> FloatArray:
         """Total epsilon of every stream so far, `[streams]`."""
-        ...
 
 
 class ReleaseCosts:

@@ -19,58 +19,7 @@ exact inverse, which holds only where every pair, also a remote one, is known to
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-
-
-def coalition_variance(
-    own: FloatArray, pair: FloatArray, coalition: int, on_air: BoolArray | None = None
-) -> FloatArray:
-    """Variance that hides each node from the worst coalition, at least, `[..., K]`; leading axes are a batch.
-
-    own: [..., K] a. pair: [..., K, K] b, symmetric with a zero diagonal, 0 where no pair was formed: the pairs whose
-    noise the node added. on_air: [..., K] who sent; by default all. For nodes off air it is what it would be if they
-    sent.
-    """
-    own, pair = np.asarray(own, dtype=np.float64), np.asarray(pair, dtype=np.float64)
-    nodes = own.shape[-1]
-    _require_deviations(own, pair, coalition)
-    if pair.shape[-2:] != (nodes, nodes):
-        raise ValueError(f"pair has shape {pair.shape}; must end in {(nodes, nodes)}, one deviation per pair")
-    if not np.array_equal(pair, np.swapaxes(pair, -1, -2)) or np.diagonal(pair, axis1=-2, axis2=-1).any():
-        raise ValueError("pair must be symmetric with a zero diagonal: both ends add the same noise")
-    sent = np.ones(nodes, dtype=bool) if on_air is None else on_air
-    term = _terms(own[..., None, :], pair, sent[..., None, :])
-    kept = nodes - coalition
-    if kept <= 1:  # everyone else
-        return np.broadcast_to(own**2, np.broadcast_shapes(own.shape, term.shape[:-1])).copy()
-    smallest = np.partition(term, kept - 1, axis=-1)[..., :kept] if coalition else term
-    return np.asarray(own**2 + smallest.sum(axis=-1))
-
-
-def coalition_variance_of_pairs(
-    own: FloatArray,
-    low: IntArray,
-    high: IntArray,
-    pair: FloatArray,
-    coalition: int,
-    on_air: BoolArray | None = None,
-) -> FloatArray:
-    """The same from a list of pairs, `[K]`. own: [K] a; low, high: [pairs] ends of each pair, named once; pair: b."""
-    own, pair = np.asarray(own, dtype=np.float64), np.asarray(pair, dtype=np.float64)
-    _require_deviations(own, pair, coalition)
-    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
-    number = np.minimum(low, high) * len(own) + np.maximum(low, high)
-    if (low == high).any() or len(np.unique(number)) != len(number):
-        raise ValueError("a pair is named twice, or joins a node with itself; its noise would be counted too often")
-    node, partner = np.concatenate([low, high]), np.concatenate([high, low])
-    sent = np.ones(len(own), dtype=bool) if on_air is None else on_air
-    term = _terms(own[partner], np.concatenate([pair, pair]), sent[partner])
-    order = np.lexsort((-term, node))  # by node, the largest first
-    node, term = node[order], term[order]
-    partners = np.bincount(node, minlength=len(own))
-    rank = np.arange(len(node)) - np.repeat(np.cumsum(partners) - partners, partners)
-    kept = rank >= coalition
-    return np.asarray(own**2 + np.bincount(node[kept], weights=term[kept], minlength=len(own)))
+from wirelessdl.arrays import FloatArray, IntArray
 
 
 def group_variance(
@@ -90,31 +39,8 @@ def group_own(
     return np.sqrt(np.asarray(variance, dtype=np.float64) / _hidden(ratio, size, coalition))
 
 
-def group_sent_variance(own: FloatArray | float, ratio: FloatArray | float, size: IntArray | int) -> FloatArray:
-    """Variance of the noise that each of `size` nodes sends: a^2 (1 + (g - 1) r^2); of their mean it is a^2 / g."""
-    return np.asarray(np.asarray(own, dtype=np.float64) ** 2 * (1.0 + (np.asarray(size) - 1) * np.square(ratio)))
-
-
 def _hidden(ratio: FloatArray | float, size: IntArray | int, coalition: int) -> FloatArray:
     """Variance that hides a node, in units of a^2."""
-    _require_deviations(np.asarray(ratio, dtype=np.float64), np.zeros(0), coalition)
-    if np.any(np.asarray(size) < 1):
-        raise ValueError(f"size is {size}; a group has at least one node")
     square = np.square(np.asarray(ratio, dtype=np.float64))
     honest = np.maximum(np.asarray(size) - 1 - coalition, 0)
     return np.asarray(1.0 + honest * square / (1.0 + square))
-
-
-def _terms(partner: FloatArray, pair: FloatArray, sent: BoolArray) -> FloatArray:
-    """What each partner adds; partner: its own deviation a_k; sent: whether it did."""
-    either = np.hypot(partner, pair)
-    both = np.divide(partner * pair, either, out=np.zeros_like(either), where=either > 0)
-    return np.where(sent, both, pair) ** 2
-
-
-def _require_deviations(own: FloatArray, pair: FloatArray, coalition: int) -> None:
-    for values in (own, pair):
-        if not np.isfinite(values).all() or (values < 0).any():
-            raise ValueError("deviations of noise must be finite and >= 0")
-    if coalition < 0:
-        raise ValueError(f"coalition is {coalition}; must be >= 0 nodes")

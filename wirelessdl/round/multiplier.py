@@ -1,7 +1,7 @@
 """What each gradient is multiplied by, so that every node's data counts alike.
 
 A row-stochastic A makes the network agree on a pi-weighted mean: node i's gradient must be multiplied
-by 1/pi_i, which nobody knows beforehand. Five ways to it, and others:
+by 1/pi_i, which nobody knows beforehand. Four ways to it, and others:
 
     balanced   K: under receiver or power balancing A is doubly stochastic and pi = 1/K
     product    1/z_ii of Z_t = A_t ... A_1 (the paper). Under fading Z freezes to the first rounds' A:
@@ -12,7 +12,6 @@ by 1/pi_i, which nobody knows beforehand. Five ways to it, and others:
                round instead of K; the last `MEMORY` rounds count, so it follows A that drifts
     none       1: plain D-PSGD, which ends at the minimum of sum pi_i f_i instead of sum f_i
     fixed      K (`multiplier = "nodes"`) or any number, whatever A is: the same minimum, another step
-    windowed   Z restarted every `window` rounds, diag(Z) averaged over the finished windows
 
 All are computed from gains alone, never from data. The plan's theta caps every one of them.
 
@@ -34,7 +33,7 @@ from wirelessdl.scenario.schema import Scenario
 
 _DENSE_MEAN = 200  # nodes up to which the mean mixing is a matrix
 MEMORY = 300  # rounds that a tracked weight is a mean of
-Rule: TypeAlias = Literal["balanced", "product", "mean", "tracked", "windowed", "none", "fixed"]
+Rule: TypeAlias = Literal["balanced", "product", "mean", "tracked", "none", "fixed"]
 
 
 class Multiplier(Protocol):
@@ -43,7 +42,6 @@ class Multiplier(Protocol):
 
         sent: [K] nodes that broadcast; lost: [K] those of them that nobody heard; None: all, and none of them.
         """
-        ...
 
     def state(self) -> dict[str, NDArray[Any]]: ...
 
@@ -79,11 +77,6 @@ class Product:
             self._heard = np.where((sent & ~lost)[:, None], self.z, self._heard)
         self.z = _mixed(mixing, self.z, self._heard, lost)
         return value
-
-    def restart(self) -> None:
-        """Z is the unit matrix again, which everybody knows."""
-        self.z = np.eye(len(self.z))
-        self._heard = self._heard if self._heard is None else self.z
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"z": self.z} if self._heard is None else {"z": self.z, "heard": self._heard}
@@ -200,33 +193,6 @@ class SparseMean:
             raise ContractError("the checkpoint names weights of links that do not exist; it was changed")
 
 
-class Windowed:
-    """1 over the mean diag(Z) of finished windows; the running product until the first one ends."""
-
-    def __init__(self, nodes: int, window: int = 30, *, lossy: bool = False):
-        self._window, self._age = window, 0
-        self._product = Product(nodes, lossy=lossy)
-        self._sum, self._finished = np.zeros(nodes), 0
-
-    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:
-        running = self._product.advance(mixing, sent, lost)
-        value = np.asarray(1.0 / (self._sum / self._finished)) if self._finished else running
-        self._age += 1
-        if self._age == self._window:
-            self._sum, self._finished = self._sum + np.diagonal(self._product.z), self._finished + 1
-            self._product.restart()
-            self._age = 0
-        return value
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {**self._product.state(), "sum": self._sum, "counts": np.array([self._age, self._finished])}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._product.restore(state)
-        self._sum = state["sum"]
-        self._age, self._finished = state["counts"].tolist()
-
-
 def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False, value: float = 1.0) -> Multiplier:
     """The multiplier of a rule. lossy: broadcasts of z may be lost; value: of a fixed one."""
     kinds: dict[Rule, Callable[[int], Multiplier]] = {
@@ -236,7 +202,6 @@ def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False, value: float
         "product": lambda nodes: Product(nodes, lossy=lossy),
         "tracked": Tracked,
         "mean": Mean if nodes <= _DENSE_MEAN else SparseMean,
-        "windowed": lambda nodes: Windowed(nodes, lossy=lossy),
     }
     return kinds[rule](nodes)
 

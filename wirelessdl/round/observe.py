@@ -18,8 +18,7 @@ from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, 
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Instants, Links, MovingLinks
 from wirelessdl.network.mobility import Mobility, has_motion, require_geometry, require_motion
-from wirelessdl.network.topology import SnrDb, Topology, drawn_links, require_links
-from wirelessdl.network.topology.joint import Connectivity
+from wirelessdl.network.topology import Connectivity, SnrDb, Topology, drawn_links, require_links
 from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame

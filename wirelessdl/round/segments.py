@@ -46,7 +46,6 @@ class Segments:
             StepInput(
                 self._segments_of(decision, step),
                 step.heard,
-                step.kept,
                 step.before,
                 step.limit,
                 power_ratio=_ratio(step.power_w, first_held.power_w),

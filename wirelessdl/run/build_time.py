@@ -139,7 +139,7 @@ def _frame(
 
 
 def _exchanges_z(scenario: Scenario) -> bool:
-    return rule_for(scenario) in ("product", "mean", "tracked", "windowed")
+    return rule_for(scenario) in ("product", "mean", "tracked")
 
 
 def _number_s(radio: RadioSection) -> float:

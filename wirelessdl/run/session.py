@@ -168,8 +168,10 @@ class _Session:
         )
         said, self._sources = handed_in(world.objects, options.connect or {})
         self.origin |= said
-        if len(world.buildings_m):
-            self.origin["buildings_m"] = world.buildings_m.round(2).tolist()  # for maps of the run
+        if world.outlines_m:
+            self.origin["outlines_m"] = [
+                corners.round(2).tolist() for corners in world.outlines_m
+            ]  # for maps of the run
         for key, values in values_given(world).items():
             self.origin["objects"][key]["values"] = values
         self.recorder = make_recorder(world)

@@ -108,11 +108,9 @@ class Frames(Protocol):
 
     def open_frame(self, round: int, now_ns: int, participation: Participation) -> Transmissions | None:
         """Who sends; None: everyone who takes part and does not only listen."""
-        ...
 
     def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
         """The payload is over; fallen: who crashed within the frame, its gradient still to come."""
-        ...
 
 
 class Medium:

@@ -30,7 +30,6 @@ class Gate(Protocol):
 class Policy(Protocol):
     def wait(self, gate: Gate) -> Waiting:
         """Wait, in SimPy's manner, until the next frame may open."""
-        ...
 
 
 class Barrier:

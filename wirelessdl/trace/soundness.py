@@ -67,6 +67,13 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and "\0" not in value and is_utf8(value)
 
 
+def _is_outline(value: Any) -> bool:
+    """Corners of a building, x and y of each."""
+    return isinstance(value, list) and all(
+        isinstance(corner, list) and len(corner) == 2 and all(map(_is_number, corner)) for corner in value
+    )
+
+
 _KINDS: dict[str, Callable[[Any], bool]] = {
     "a text": _is_text,
     "a text, or null": lambda value: value is None or _is_text(value),
@@ -85,10 +92,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     ),
     "a list of texts": lambda value: isinstance(value, list) and all(map(_is_text, value)),
     "a list of whole numbers": lambda value: isinstance(value, list) and all(map(is_count, value)),
-    "rows of four numbers": lambda value: (
-        isinstance(value, list)
-        and all(isinstance(row, list) and len(row) == 4 and all(map(_is_number, row)) for row in value)
-    ),
+    "outlines": lambda value: isinstance(value, list) and all(map(_is_outline, value)),
 }
 # keys of a resolved scenario that readers rely on, all of them there
 _SCENARIO: dict[str, tuple[str, ...]] = {
@@ -120,7 +124,7 @@ _PROVENANCE: dict[str, tuple[str, ...]] = {
     "texts by name": ("packages", "user_files"),
     "a list of texts": ("command", "resumed"),
     "a list of whole numbers": ("extended",),
-    "rows of four numbers": ("buildings_m",),
+    "outlines": ("outlines_m",),
 }
 
 

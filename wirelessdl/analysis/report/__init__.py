@@ -146,7 +146,7 @@ def _head(run: Run, content: dict[str, Any]) -> dict[str, Any]:
         "totals": content["totals"],
         "notes": content["notes"],
         "scenario": (run.path / "scenario.toml").read_text(encoding="utf-8"),
-        "provenance": {key: one_line(value) for key, value in origin.items() if key != "buildings_m"},
+        "provenance": {key: one_line(value) for key, value in origin.items() if key != "outlines_m"},
     }
 
 

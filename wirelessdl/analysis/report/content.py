@@ -320,7 +320,7 @@ def _map(run: Run, links: pd.DataFrame, frames: IntArray, runs: int, notes: list
         "epsilon": packed_levels(epsilon),
         **_places(run, chosen),
         "hubs": _hubs(run, chosen),
-        "buildings": run.provenance.get("buildings_m", [])[:_MAX_LINKS],
+        "outlines": run.provenance.get("outlines_m", [])[:_MAX_LINKS],
     }
 
 

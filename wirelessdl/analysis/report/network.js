@@ -77,8 +77,8 @@ function drawMap() {
   const made = layout("", {
     uirevision: chosen.run, xaxis: axis("x in m", { range: across, ...toScale }),
     yaxis: axis("y in m", { range: up, scaleanchor: "x", ...toScale, constraintoward: "middle" }),
-    shapes: map.buildings.map(([left, bottom, width, depth]) => ({
-      type: "rect", layer: "below", x0: left, x1: left + width, y0: bottom, y1: bottom + depth, fillcolor: faded(colour("soft"), 0.16), line: { width: 0 },
+    shapes: map.outlines.map((corners) => ({
+      type: "path", layer: "below", path: `M${corners.map((place) => place.join(",")).join("L")}Z`, fillcolor: faded(colour("soft"), 0.16), line: { width: 0 },
     })),
   });
   if (narrow()) made.margin.b += 40;

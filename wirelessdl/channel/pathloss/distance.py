@@ -6,8 +6,8 @@
     two-ray              friis to the crossover 4 pi ht hr / lambda, then 40 lg d - 20 lg(ht hr)
     range                0 within range_m, infinite beyond
     matrix               as given, [rx][tx]
-    umi-street-canyon, uma, inh-office, rma      TR 38.901: see tr38901.py
-    sidelink-urban, sidelink-highway             TR 37.885: see tr37885.py
+    umi-street-canyon, uma, inh-office, rma      TR 38.901: see formulas.py
+    sidelink-urban, sidelink-highway             TR 37.885: see formulas.py
 
     d       length of the link in three dimensions, m
     lambda  wavelength c / f, m; f: carrier frequency, Hz; c: speed of light, m/s

@@ -1,6 +1,6 @@
 """3GPP losses as channel models: TR 38.901 and TR 37.885, with or without a line of sight per link.
 
-The formulas, with every symbol, stand in tr38901.py and tr37885.py; the ranges of validity in formulas.py.
+The formulas, with every symbol, and the ranges of validity stand in formulas.py.
 """
 
 from typing import Annotated, ClassVar
@@ -11,8 +11,7 @@ from annotated_types import Gt, Interval
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.los import NLOSV, ChannelCondition, always_in_sight
 from wirelessdl.channel.pathloss.distance import PathLoss
-from wirelessdl.channel.pathloss.formulas import check_range, standard_loss_db
-from wirelessdl.channel.pathloss.tr37885 import VehicleLaw, vehicle_loss_db
+from wirelessdl.channel.pathloss.formulas import VehicleLaw, check_range, standard_loss_db, vehicle_loss_db
 from wirelessdl.links import Links
 
 _CAR_M, _TRUCK_M = 1.6, 3.0  # TR 37.885: vehicle types 1 and 2; type 3
@@ -94,7 +93,7 @@ class Sidelink(StandardLoss):
     """Device to device: beside a line of sight and none, a vehicle may be in the way.
 
     tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. vehicle_law: of what a
-    vehicle adds in dB: normal, cut at 0, or log-normal as in ns-3 (tr37885.py). Low antennas at both ends; no upper
+    vehicle adds in dB: normal, cut at 0, or log-normal as in ns-3 (formulas.py). Low antennas at both ends; no upper
     distance is given; slant range below 1 m is taken as 1 m.
     """
 

@@ -42,11 +42,9 @@ class Strategy(Protocol):
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
         """Clipped gradient into `out[k, m]`; returns the mean loss, and how many gradients counted as zero, `[k]`."""
-        ...
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:
         """Class scores of common samples, `[k, N, classes]`."""
-        ...
 
 
 def sample_losses(scores: Tensor, labels: Tensor) -> Tensor:

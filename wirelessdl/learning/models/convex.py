@@ -45,7 +45,6 @@ class Objective(Protocol):
 
     def excess(self, x: Tensor) -> Tensor:
         """F(x_j) - F(w*) of each model, `[K]`."""
-        ...
 
 
 class Ridge:

@@ -7,12 +7,13 @@ say what would connect it has a `remedy`.
 """
 
 import inspect
+from collections import deque
 from typing import Any, Protocol
 
 import numpy as np
 
 from wirelessdl.arrays import IntArray
-from wirelessdl.contract import Rule, capability, checked_array, guard_of
+from wirelessdl.contract import Rule, capability, checked_array
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.parameters import format_nodes
@@ -20,11 +21,9 @@ from wirelessdl.network.topology.graphs import (
     EdgeList,
     ErdosRenyi,
     Full,
-    GraphFile,
     KRegular,
     NoLinks,
     Ring,
-    SmallWorld,
     SnrDb,
     Star,
 )
@@ -32,6 +31,7 @@ from wirelessdl.network.topology.physical import InRange, RandomGeometric, SnrLi
 
 __all__ = [
     "TOPOLOGIES",
+    "Connectivity",
     "NoLinks",
     "SnrDb",
     "Topology",
@@ -66,12 +66,10 @@ TOPOLOGIES = {
     "star": Star,
     "erdos-renyi": ErdosRenyi,
     "k-regular": KRegular,
-    "small-world": SmallWorld,
     "random-geometric": RandomGeometric,
     "range": InRange,
     "snr": SnrLimited,
     "edge-list": EdgeList,
-    "graph-file": GraphFile,
 }
 
 
@@ -97,26 +95,13 @@ def require_links(links: object, geometry: Geometry, *, is_user_class: bool) -> 
     return Links.from_pairs(rx, tx, geometry)
 
 
-def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:
+def require_connected(links: Links, topology: Any = None) -> None:
     """Raise where the graph is not strongly connected, with its parts and a remedy."""
     label = links.component
     parts = int(label.max()) + 1
-    if parts == 1:
-        return
-    what, remedy = "links", "choose a denser graph"
-    known = capability(topology, "remedy")
-    if known is not None:
-        guard = guard_of("network.topology", topology, "remedy")
-        with guard:
-            answer = known(links, snr_db)
-        texts = list(answer) if isinstance(answer, tuple | list) else [answer]
-        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
-            kinds = ", ".join(type(text).__name__ for text in texts)
-            raise ContractError(
-                f"{guard.name} returned {kinds}, expected two texts: what leaves the graph in parts, what would join it"
-            )
-        what, remedy = texts
-    raise ValueError(f"{what} leave {parts} parts that do not reach each other, {format_parts(label)}: {remedy}")
+    if parts > 1:
+        remedy = capability(topology, "remedy")
+        raise ValueError(f"links leave {parts} parts that do not reach each other, {format_parts(label)}: {remedy}")
 
 
 def format_parts(label: IntArray) -> str:
@@ -126,3 +111,42 @@ def format_parts(label: IntArray) -> str:
     small = "; ".join(format_nodes(np.flatnonzero(label == part)) for part in order[: min(4, len(order) - 1)])
     more = ", more like it," if len(order) > 5 else ""
     return f"the smallest being node(s) {small}{more} the largest having {size[order[-1]]} nodes"
+
+
+class Connectivity:
+    """Windows of frames one after another: how many frames, and how many windows of them, are not connected.
+
+    Convergence proofs on graphs that change ask for joint strong connectivity: the union of the links of any B rounds
+    in a row must be strongly connected, for a model need not reach every node in one round.
+    """
+
+    def __init__(self, window: int):
+        self.window = window
+        self.frames = self.apart = self.windows = self.gaps = 0
+        self._recent: deque[tuple[IntArray, bool]] = deque(maxlen=window)
+
+    def add(self, links: Links) -> None:
+        """One more frame."""
+        connected = links.strongly_connected()
+        self.frames += 1
+        self.apart += not connected
+        self._recent.append((links.number, connected))
+        if len(self._recent) < self.window:
+            return
+        self.windows += 1
+        if not any(whole for _, whole in self._recent):  # more links never disconnect
+            union = np.unique(np.concatenate([number for number, _ in self._recent]))
+            self.gaps += not Links.from_numbers(union, links.geometry).strongly_connected()
+
+    def formatted(self) -> str | None:
+        """In words; None where links never change."""
+        if not self.frames:
+            return None
+        if not self.apart:
+            return f"connected in each of {self.frames} frames"
+        if not self.windows:
+            return f"in parts in {self.apart} of {self.frames} frames, fewer than a window of {self.window}"
+        return (
+            f"in parts in {self.apart} of {self.frames} frames, and over {self.window} frames together in "
+            f"{self.gaps} of {self.windows} windows"
+        )

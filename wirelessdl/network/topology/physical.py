@@ -24,8 +24,6 @@ Neglected non-neighbours neither disturb nor mask, and nothing is stated about w
 have no rows. Totals of senders (own, coalition) do not depend on who hears them.
 """
 
-import math
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -65,20 +63,6 @@ def links_within(geometry: Geometry, range_m: float, key: str = "range_m") -> Li
     return links.where(links.distance_m <= range_m)
 
 
-def connecting_range_m(geometry: Geometry) -> float:
-    """Smallest range that connects all nodes: the longest edge of their minimum spanning tree (Prim)."""
-    position = geometry.position_m
-    away = np.linalg.norm(position - position[0], axis=1)
-    away[0], longest = -1.0, 0.0  # -1: in the tree
-    for _ in range(geometry.nodes - 1):
-        nearest = int(np.argmin(np.where(away < 0, np.inf, away)))
-        longest = max(longest, float(away[nearest]))
-        closer = np.minimum(away, np.linalg.norm(position - position[nearest], axis=1))
-        away = np.where(away < 0, -1.0, closer)
-        away[nearest] = -1.0
-    return longest
-
-
 class _Within:
     """Links no longer than a range, which one key gives."""
 
@@ -88,9 +72,9 @@ class _Within:
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
         return links_within(geometry, self._range_m, self._key)
 
-    def remedy(self, links: Links, snr_db: SnrDb | None) -> tuple[str, str]:
-        enough = rounded_up(connecting_range_m(links.geometry))
-        return f"{self._key} is {self._range_m:g}; links", f"raise it to {enough:.10g}, or place nodes closer"
+    @property
+    def remedy(self) -> str:
+        return f"raise {self._key}, which is {self._range_m:g}, or place nodes closer"
 
 
 class RandomGeometric(_Within):
@@ -119,6 +103,7 @@ class SnrLimited:
 
     def __init__(self, min_snr_db: Annotated[float, Interval(ge=-200, le=200)], max_range_m: Length | None = None):
         self.min_snr_db, self.max_range_m = min_snr_db, max_range_m
+        self.remedy = f"lower min_snr_db, which is {min_snr_db:g}, raise max_range_m or radio.power_dbm"
 
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
         candidates = self._candidates(geometry)
@@ -133,32 +118,6 @@ class SnrLimited:
                 "every pair for its SNR: set the distance beyond which nobody is heard"
             )
         return Links.from_mask(np.ones((geometry.nodes, geometry.nodes), dtype=bool), geometry)
-
-    def remedy(self, links: Links, snr_db: SnrDb | None) -> tuple[str, str]:
-        candidates = self._candidates(links.geometry)
-        what = f"min_snr_db is {self.min_snr_db:g}; links"
-        if snr_db is None or not candidates.strongly_connected():
-            enough = rounded_up(connecting_range_m(links.geometry))
-            return what, f"raise max_range_m to {enough:.10g} or more, and lower min_snr_db if that is not enough"
-        threshold = _connecting_snr_db(candidates, snr_db(candidates))
-        if threshold == -math.inf:
-            return what, "no threshold connects them, for some pairs hear nothing at all: place nodes closer"
-        return what, f"lower it to {math.floor(threshold * 100) / 100:g}, raise radio.power_dbm, or place nodes closer"
-
-
-def _connecting_snr_db(candidates: Links, snr_db: FloatArray) -> float:
-    """Highest threshold that leaves the candidates strongly connected, by bisection of the values there are."""
-    level = np.unique(snr_db)  # the lowest keeps every candidate
-    beyond = bisect_left(
-        level.tolist(), True, lo=1, key=lambda least: not candidates.where(snr_db >= least).strongly_connected()
-    )
-    return float(level[beyond - 1])
-
-
-def rounded_up(value: float) -> float:
-    """Four significant digits, never less."""
-    scale = 10.0 ** (3 - math.floor(math.log10(value))) if value > 0 else 1.0
-    return math.ceil(value * scale) / scale
 
 
 _MAX_RECEIVERS = 64  # receivers at which neglected power is added up
