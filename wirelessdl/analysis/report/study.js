@@ -39,10 +39,14 @@ const [energyFactor, energyUnit] = joules >= 1e3 ? [1e-3, "kJ"] : joules >= 1 ||
 const columns = { accuracy_mean: "accuracy", epsilon: "epsilon", time_s: "time in s", airtime_s: "on air in s", energy_j: `energy in ${energyUnit}` };
 const scaled = (stats, name) => (name === "energy_j" ? stats.map((v) => (isNumber(v) ? v * energyFactor : v)) : stats);
 
+// keys that are the same in all cells of a name: the name says them
+const named = own.every((cell) => cell.name) && new Set(own.map((cell) => cell.name)).size > 1;
+const free = page.varied.filter((key) => !named || new Set(own.map((cell) => `${cell.name}\n${cell.values[key]}`)).size > new Set(own.map((cell) => cell.name)).size);
+
 const headings = [
   ...(cells.some((cell) => cell.baseline || cell.name)
     ? [{ title: "name", text: (cell) => cell.baseline || cell.name || "", sort: (cell) => cell.baseline || cell.name || "" }] : []),
-  ...page.varied.map((key) => ({ title: lastPart(key), whole: key, key: true, text: (cell) => shownValue(cell.values[key]), sort: (cell) => asNumber(cell.values[key]) })),
+  ...free.map((key) => ({ title: lastPart(key), whole: key, key: true, text: (cell) => shownValue(cell.values[key]), sort: (cell) => asNumber(cell.values[key]) })),
   { title: "runs", text: (cell) => (cell.finished === cell.planned ? `${cell.finished}` : `${cell.finished} of ${cell.planned}`), sort: (cell) => cell.finished },
   ...page.figures.filter(({ name }) => columns[name]).map(({ name, words }) => ({
     title: columns[name], whole: words, number: true, text: (cell) => withInterval(scaled(cell.stats[name], name), name), sort: (cell) => asNumber(cell.stats[name][0]),
@@ -54,7 +58,7 @@ if (page.reference) {
     text: ({ difference: d }) => (!d || d.mean === null ? "" : points(d.mean) + (d.low === null ? "" : ` (${points(d.low)} to ${points(d.high)})`)),
     sort: ({ difference: d }) => (d ? d.mean : null),
   });
-  at("paired-note").textContent = `Points above ${page.reference}: paired differences of accuracy at the same seeds, with the 95% interval of their mean.`;
+  at("paired-note").textContent = `Accuracy less that of ${page.reference} at the same seeds: mean of the paired differences, and its 95% interval.`;
 }
 if (cells.some((cell) => cell.adversary)) {
   headings.push({ title: "epsilon holds against", text: (cell) => cell.adversary || "", sort: (cell) => cell.adversary || "" });
@@ -80,11 +84,15 @@ function compared(a, b) {
   return order.down ? -way : way;
 }
 
+// On a narrow page the result comes first, then what varies.
+const result = headings.find((one) => one.number);
+const shownHeadings = () => (narrow() && result ? [result, ...headings.filter((one) => one !== result)] : headings);
+
 function drawTable() {
   const head = at("table").querySelector("thead"), body = at("table").querySelector("tbody");
   const row = make("tr");
   row.append(make("th", ""));
-  headings.forEach((heading) => {
+  shownHeadings().forEach((heading) => {
     const cell = make("th", undefined, heading.number ? "number" : ""), button = make("button", heading.title, heading.key ? "sort key" : "sort");
     button.type = "button";
     if (heading.whole) button.title = heading.whole;
@@ -115,7 +123,7 @@ function tableRow(cell) {
   button.setAttribute("aria-label", `runs of ${cell.label}`);
   button.onclick = () => { if (!opened.delete(cell)) opened.add(cell); drawTable(); };
   first.append(button);
-  row.append(first, ...headings.map((heading) => make("td", heading.text(cell), heading.number ? "number" : "")));
+  row.append(first, ...shownHeadings().map((heading) => make("td", heading.text(cell), heading.number ? "number" : "")));
   return row;
 }
 
@@ -134,6 +142,8 @@ function runsRow(cell) {
     } else if (run.command) line.append(" · ", make("span", run.command, "key"));
     list.append(line);
   });
+  const said = page.varied.filter((key) => !free.includes(key)).map((key) => `${key} = ${shownValue(cell.values[key])}`);
+  if (said.length) inside.append(make("p", said.join(", "), "fine"));
   inside.append(list);
   row.append(inside);
   return row;
@@ -149,7 +159,6 @@ function options(id, entries, value) {
   }));
   at(id).value = entries.some(([entry]) => entry === value) ? value : entries[0][0];
 }
-const named = own.every((cell) => cell.name) && new Set(own.map((cell) => cell.name)).size > 1;
 const keys = [...(named ? ["name"] : []), ...page.keys];
 const keyEntries = [["", "none"], ...keys.map((key) => [key, key])];
 const valueOf = (cell, key) => (key === "" ? null : key === "name" ? cell.name : cell.values[key]);
@@ -187,6 +196,7 @@ function panels(id, facet, legend, entries, drawOne) {
       return { data, layout: { ...drawn, showlegend: true, title: { text: title, ...look }, margin: { ...drawn.margin, t: 40 + 12 * (entries.length + 1) } } };
     };
     box.append(saveRow(figure, picture, () => asCsv([["cell", "x", "y", "low", "high"], ...rows])));
+    followZoom(at(figure), at(figure).layout);
   });
   at(legend).replaceChildren(...entries.map(([text, n, look]) => {
     const entry = make("span", undefined, "entry"), swatch = make("span", undefined, `swatch ${look || ""}`);
@@ -227,7 +237,7 @@ function drawFamilies() {
   const values = valuesOf(key), known = cells.filter((cell) => cell.stats[y] && isNumber(asNumber(cell.stats[y][0])));
   if (!known.length) { at("none-families").textContent = "No run is finished yet."; return; }
   const entries = seriesEntries(key, known), log = at("family-log").checked;
-  if (known.some((cell) => cell.baseline === null && xOf(cell, x) === Infinity)) entries.push([`${x.startsWith("epsilon") ? "epsilon" : lastPart(x)} inf`, null, "dashed"]);
+  if (known.some((cell) => cell.baseline === null && xOf(cell, x) === Infinity)) entries.push([`${x.startsWith("epsilon") ? "ε" : lastPart(x)} ∞`, null, "dashed"]);
   const every = known.flatMap((cell) => cell.stats[y].slice(0, 3)).filter((v) => isNumber(v));
   const margin = 0.06 * (Math.max(...every) - Math.min(...every)) || 0.05;
   const range = [Math.min(...every) - margin, Math.max(...every) + margin];
@@ -263,12 +273,33 @@ function drawFamilies() {
         text: on.map((cell) => `${plain(cell.label)}<br>${plain(wordsOf[y] || y)} ${withInterval(stat(cell), y)}`), hovertemplate: "%{text}<extra></extra>",
       });
     });
-    const across = log ? logTicks(swept(x, known)) : { rangemode: "tozero" };
+    const asked = swept(x, known), room = asked.length > 1 ? Math.min(...asked.slice(1).map((v, n) => v - asked[n])) / asked[asked.length - 1] : 0;
+    const places = known.map((cell) => xOf(cell, x)).filter((v) => isNumber(v) && Number.isFinite(v));
+    const near = Math.min(...places) < 0.35 * (Math.max(...places) - Math.min(...places)); // zero is near: show it
+    const across = log ? logTicks(asked) : { rangemode: near ? "tozero" : "normal", ...(room > 0.06 ? { tickvals: asked, ticktext: asked.map(String) } : {}) };
     draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
       shapes, xaxis: axis(plain(wordsOf[x] || x), across), yaxis: axis(plain(wordsOf[y] || y), { tickformat: isShare(y) ? ".0%" : undefined, range }),
     }));
     return rows;
   });
+}
+
+// Accuracy of each cell less that of its reference at the same seeds.
+function drawPaired() {
+  const some = cells.filter(({ difference }) => difference && difference.mean !== null).slice(0, 60).reverse();
+  at("paired").classList.toggle("hidden", !some.length);
+  if (!some.length) return;
+  at("fig-paired").style.height = `${110 + 26 * some.length}px`;
+  const y = some.map((_, n) => n), apart = some.map(({ difference }) => 100 * difference.mean);
+  const side = (name, sign) => some.map(({ difference: d }) => (d[name] === null ? 0 : 100 * sign * (d[name] - d.mean)));
+  draw("fig-paired", [{
+    type: "scatter", mode: "markers", x: apart, y, marker: { size: 8, color: series(0) }, name: "difference",
+    error_x: { type: "data", symmetric: false, thickness: 1.4, width: 3, array: side("high", 1), arrayminus: side("low", -1) },
+    text: some.map((cell) => `${plain(cell.label)}<br>${points(cell.difference.mean)} points, ${cell.difference.n} pairs`), hovertemplate: "%{text}<extra></extra>",
+  }], layout("", {
+    xaxis: axis(`points of accuracy above ${plain(page.reference)}`, { zeroline: true, zerolinecolor: colour("soft") }),
+    yaxis: axis("", { tickvals: y, ticktext: some.map((cell) => short(cell.label)), range: [-0.7, some.length - 0.3] }),
+  }));
 }
 
 // --- learning curves
@@ -288,7 +319,7 @@ function drawCurves() {
   const title = page.against.find((one) => one.name === against).words;
   const endless = (cell) => { const x = page.curves[cell.cell][against]; return x[x.length - 1] === null; };
   const entries = seriesEntries(key, known);
-  if (against === "epsilon" && known.some((cell) => cell.baseline === null && endless(cell))) entries.push(["epsilon inf", null, "dashed"]);
+  if (against === "epsilon" && known.some((cell) => cell.baseline === null && endless(cell))) entries.push(["ε ∞", null, "dashed"]);
   panels("curves-panels", facet, "curves-legend", entries, (id, value) => {
     const traces = [], shapes = [], rows = [];
     inPanel(known, facet, value).forEach((cell) => {
@@ -317,21 +348,27 @@ function drawCurves() {
 
 // --- start
 
-function drawAll() { drawFamilies(); drawCurves(); }
+function drawAll() { drawFamilies(); drawPaired(); drawCurves(); }
 
 const xs = [...page.figures.map(({ name, words }) => [name, words]), ...page.keys.filter((key) => page.numeric.includes(key)).map((key) => [key, key])];
 if (page.figures.length) {
   const someEpsilon = own.some((cell) => cell.stats.epsilon && Number.isFinite(asNumber(cell.stats.epsilon[0])) && cell.stats.epsilon[0] > 0);
-  const firstX = someEpsilon ? "epsilon" : (xs.find(([name]) => page.numeric.includes(name)) || xs[0])[0];
+  const ends = own.map((cell) => xOf(cell, "epsilon")).filter((v) => isNumber(v) && Number.isFinite(v));
+  const apart = someEpsilon && Math.max(...ends) > 1.05 * Math.min(...ends); // runs that all promise the same have no place along it
+  const firstX = apart ? "epsilon" : (xs.find(([name]) => page.numeric.includes(name) && free.includes(name)) || (someEpsilon ? ["epsilon"] : xs[0]))[0];
   options("family-x", xs, firstX);
   options("family-y", page.figures.map(({ name, words }) => [name, words]), "accuracy_mean");
+  // values over a decade or more are read on a logarithmic axis
+  const along = own.map((cell) => xOf(cell, firstX)).filter((v) => isNumber(v) && Number.isFinite(v) && v > 0);
+  at("family-log").checked = along.length > 1 && Math.max(...along) >= 10 * Math.min(...along) && own.every((cell) => xOf(cell, firstX) !== 0);
   // one key varies along a curve, the next ones are curves and panels
-  const rest = keys.filter((key) => key !== (keys.includes(firstX) ? firstX : page.keys[0]));
+  const telling = keys.filter((key) => key === "name" || free.includes(key));
+  const rest = telling.filter((key) => key !== (telling.includes(firstX) ? firstX : page.keys[0]));
   options("family-series", keyEntries, rest[0] || "");
   options("family-facet", keyEntries, rest[1] || "");
   options("curves-against", page.against.map(({ name, words }) => [name, words]), "round");
-  options("curves-series", keyEntries, keys[0] || "");
-  options("curves-facet", keyEntries, keys[1] || "");
+  options("curves-series", keyEntries, telling[0] || "");
+  options("curves-facet", keyEntries, telling[1] || "");
   ["family-x", "family-y", "family-series", "family-facet", "family-log"].forEach((id) => { at(id).onchange = drawFamilies; });
   ["curves-against", "curves-y", "curves-series", "curves-facet"].forEach((id) => { at(id).onchange = drawCurves; });
 }
@@ -345,6 +382,8 @@ const night = window.matchMedia("(prefers-color-scheme: dark)");
 setTheme(night.matches ? "dark" : "light");
 night.onchange = (event) => { setTheme(event.matches ? "dark" : "light"); if (page.figures.length) drawAll(); };
 at("theme").onclick = () => { setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"); if (page.figures.length) drawAll(); };
+let side = narrow();
+window.addEventListener("resize", () => { if (narrow() !== side) { side = narrow(); drawTable(); if (page.figures.length) drawAll(); } });
 drawTable();
 if (page.figures.length) drawAll();
 else at("none-families").textContent = at("none-curves").textContent = "No run is finished yet.";

@@ -223,7 +223,7 @@ def _finite(value: Any) -> float | None:
 
 
 def _words(name: str) -> str:
-    return "total epsilon as promised" if name == "epsilon" else COLUMNS.get(name, name)
+    return "total ε as guaranteed" if name == "epsilon" else COLUMNS.get(name, name)
 
 
 def _distinct(index: pd.DataFrame, key: str) -> list[str]:
