@@ -16,10 +16,6 @@ number beside the m of a model; neither its airtime nor receiver noise on it is 
 
 from typing import Any
 
-from wirelessdl.scenario.section import Section
-
-Keys = Section
-
 
 class Member:
     mixed = "weight"
