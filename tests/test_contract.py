@@ -15,7 +15,7 @@ PACKAGE = ROOT / "wirelessdl"
 # attributes looked up by name of things that are no parts: arrays, exceptions, torchvision's classes, mappings,
 # modules, processes, partial functions, what a user hands in before it is a part, standard output, nodes of autograd
 NOT_PARTS = {"mask", "lineno", "reason", "tgz_md5", "homes", "sched_getaffinity", "_inheriting", "func", "state_dict"}
-NOT_PARTS |= {"reconfigure", "variable", "READS", "refuse", "alignment"}
+NOT_PARTS |= {"reconfigure", "variable", "Keys", "READS", "refuse", "alignment"}
 
 
 def lookups(path: Path) -> list[tuple[str, str]]:

@@ -230,9 +230,9 @@ class Memory:
 
 
 def _fingerprint(part: object) -> dict[str, bytes | int]:
-    """The attributes of an object: as bytes, or which object it is where that cannot be written down."""
+    """Attributes of an object and its class: as bytes, or which object it is where that cannot be written down."""
     found: dict[str, bytes | int] = {}
-    for name, value in getattr(part, "__dict__", {}).items():
+    for name, value in {**vars(type(part)), **getattr(part, "__dict__", {})}.items():
         try:
             found[name] = pickle.dumps(value)
         except Exception:  # attributes may be anything

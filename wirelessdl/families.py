@@ -1,12 +1,10 @@
 """Families whose members cross a round: ways across the air (`access`), ways to hide a sender (`mechanism`), ways to
 learn from what was received (`update`).
 
-A member is one module of its own. Beside its class, `Member`, it has
+A member is one module of its own. Beside its class, `Member`, it has, where it needs them,
 
-    Keys        scenario keys that this member alone reads, a pydantic model; they stand in the section of its family;
-                `Section` itself for none
-    refuse      refuse(scenario) raises ValueError, with keys and remedy, for what does not go together with it; none
-                where it goes with everything
+    Keys        scenario keys that this member alone reads, a pydantic model; they stand in the section of its family
+    refuse      refuse(scenario) raises ValueError, with keys and remedy, for what does not go together with it
 
 and what the protocol of the family names (`wirelessdl/access/__init__.py`, `wirelessdl/mechanism/__init__.py`,
 `wirelessdl/learning/updates/__init__.py`).
@@ -64,6 +62,11 @@ def member(family: Family, name: str) -> ModuleType | None:
 def modules(family: Family) -> list[ModuleType]:
     """All built-in members."""
     return [import_module(path) for path in MEMBERS[family].values()]
+
+
+def keys_of(module: ModuleType) -> Mapping[str, Any]:
+    """Fields of the scenario keys that a member alone reads, by name."""
+    return module.Keys.model_fields if hasattr(module, "Keys") else {}
 
 
 def kind_of_update(name: str, part: Any, asked: str) -> UpdateKind:

@@ -7,6 +7,7 @@ that were traced.
     argmin sum_i w_i f_i = (sum_i w_i H_i)^-1 sum_i w_i b_i,   H_i = A_i'A_i / n_i + penalty I,  b_i = A_i'y_i / n_i
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,23 +62,23 @@ def minima_table(folder: Path, plan: Plan) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def ridge_minima(scenario: Scenario, weights: FloatArray) -> FloatArray:
-    """The minimum for each row of weights `[N, K]`; returns `[N, m]`."""
+def ridge_minima(scenario: Scenario, weights: FloatArray, state: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
+    """The minimum for each row of weights `[N, K]`, `[N, m]`; and models of an engine's state, `[K, m]`."""
     if scenario.learning.model.name != "ridge":
         raise ScenarioError(f'{scenario.origin}: learning.model is not "ridge"; closed-form minima are known for it')
     world = build(scenario, device="cpu")
+    world.learning.restore(state)
     data, penalty = world.data, float(world.learning.learner.penalty)
     matrices, vectors = [], []
     for client in world.client_indices:
         a = np.hstack([data.normalised(data.train_x[client]), np.ones((len(client), 1))]).astype(float)
         matrices.append(a.T @ a / len(client) + penalty * np.eye(a.shape[1]))
         vectors.append(a.T @ data.train_y[client] / len(client))
-    return np.stack(
-        [
-            np.linalg.solve(np.tensordot(row, np.stack(matrices), 1), np.tensordot(row, np.stack(vectors), 1))
-            for row in np.atleast_2d(weights)
-        ]
-    )
+    minima = [
+        np.linalg.solve(np.tensordot(row, np.stack(matrices), 1), np.tensordot(row, np.stack(vectors), 1))
+        for row in np.atleast_2d(weights)
+    ]
+    return np.stack(minima), world.learning.x.numpy()
 
 
 def draw_minima(table: pd.DataFrame, path: Path) -> None:

@@ -243,6 +243,12 @@ class Nothing:
     def update(self, received):
         return received
 
+class OfClass:
+    seen = []
+    def change(self, received, state, gradient, round):
+        self.seen.append(gradient(received))
+        return -self.seen[-1] - self.seen[0], state
+
 class Hides:
     '''What another node asked for, kept beside what cannot be written down.'''
     def __init__(self):
@@ -278,6 +284,7 @@ def test_memory_of_gradients_is_refused_where_less_is_declared_than_it_moves(lia
     [
         ("liars.py:Nothing", "the class needs a method base(received, state, round), or change("),
         ("liars.py:Hides", "Hides.change remembers in self"),
+        ("liars.py:OfClass", "OfClass.change remembers in self"),
     ],
 )
 def test_a_class_that_is_no_update_is_one_line(liars, update, words):

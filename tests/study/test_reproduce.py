@@ -268,13 +268,13 @@ def test_every_figure_of_the_paper_has_a_plan_and_its_small_one_is_small(name):
         assert all(any(cell.baseline == "local" for cell in one.plan.cells) for one in (*small, *usual))
 
 
-@pytest.mark.parametrize("name", mostly_slow((*PAPER, "alone"), "fig4"))
+@pytest.mark.parametrize("name", mostly_slow((*PAPER, "alone", "bias-fading"), "fig4"))
 def test_every_figure_of_the_paper_runs_small_and_twice_the_same(name, tmp_path):
     with chdir(tmp_path):
         for out in ("out", "again") if name == "fig4" else ("out",):
             said = command_line("reproduce", name, "--scale", "smoke", "--seeds", "1", "--out", out)
             assert said.code == 0, said.err
-    if name in ("theorem1", "theorem2", "bias"):
+    if name in ("theorem1", "theorem2", "bias", "bias-fading"):
         script = ROOT / "docs" / "reproduction" / "theorems.py"
         subprocess.run([sys.executable, script, tmp_path / "out"], check=True, env={**os.environ, "PYTHONPATH": ROOT})
     assert list((tmp_path / "out").glob("*.csv"))

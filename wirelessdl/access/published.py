@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wirelessdl.access import Access, AirSettings, Carrier
-from wirelessdl.scenario.section import Section
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from wirelessdl.streams import Streams
 
 COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {}
-
-
-class Keys(Section):
-    """No keys of its own."""
 
 
 def refuse(scenario: "Scenario") -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from wirelessdl.access import Access, AirSettings, Carrier
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.scenario.section import Section
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 # radio.truncate_snr_db "auto": highest mean accuracy of thresholds from -inf to 15 dB, over 5 to 20 nodes and three
 # powers (docs/digital.md)
 TRUNCATE_DB = 10.0
-Keys = Section  # none of its own
 COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {}
 
 

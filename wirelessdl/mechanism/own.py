@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.mechanism import Mechanism, Protection
-from wirelessdl.scenario.section import Section
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
     from wirelessdl.trace.run import Run
 
-Keys = Section  # none of its own
 COALITION = False
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wirelessdl.families import MEMBERS, Family, member, modules
+from wirelessdl.families import MEMBERS, Family, keys_of, member, modules
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
@@ -84,8 +84,8 @@ def _require_gram(scenario: "Scenario") -> None:
 def _require_read_keys(scenario: "Scenario", update: str) -> None:
     """A key of another update than the one that is used would change nothing."""
     found = dict(zip(MEMBERS["update"], modules("update")))
-    reads = {name: vars(module).get("READS", tuple(module.Keys.model_fields)) for name, module in found.items()}
-    for key, field in ((key, field) for module in found.values() for key, field in module.Keys.model_fields.items()):
+    reads = {name: vars(module).get("READS", tuple(keys_of(module))) for name, module in found.items()}
+    for key, field in (pair for module in found.values() for pair in keys_of(module).items()):
         value = getattr(scenario.learning, key)
         if value != field.default and key not in reads.get(update, ()):
             readers = " or ".join(f'"{name}"' for name, keys in reads.items() if key in keys)

@@ -162,8 +162,8 @@ class PrivacyKeys(Section):
 
 def with_keys(section: type[Section], name: str, family: Family) -> type[Section]:
     """A section with the keys of all members of a family."""
-    keys = (module.Keys for module in modules(family))
-    bases = (*(one for one in keys if one is not Section), section)  # fields of the last come first
+    keys = (module.Keys for module in modules(family) if hasattr(module, "Keys"))
+    bases = (*keys, section)  # fields of the last come first
     return create_model(name, __base__=bases, __doc__=section.__doc__, __module__=section.__module__)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import ScenarioError, StudyError, nearest, quote
-from wirelessdl.families import modules
+from wirelessdl.families import keys_of, modules
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.overrides import BASELINES, apply_override
@@ -31,7 +31,7 @@ _MEANINGLESS = {
     "privacy.epsilon_max=inf": ("privacy.",),
     # keys of the other mechanisms, and the coalition that only they know
     "privacy.noise=independent": (
-        *(f"privacy.{key}" for module in modules("mechanism") for key in module.Keys.model_fields),
+        *(f"privacy.{key}" for module in modules("mechanism") for key in keys_of(module)),
         "privacy.coalition",
     ),
 }

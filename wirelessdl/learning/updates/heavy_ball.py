@@ -13,9 +13,8 @@ the step, if every gradient is taken at s, which is known. Sampling amplifies ne
 from typing import Any
 
 from wirelessdl.learning.updates import momentum
-from wirelessdl.scenario.section import Section
 
-Keys, READS = Section, momentum.READS
+READS = momentum.READS
 
 
 class Member:

@@ -11,9 +11,8 @@ Proven as plain SGD is (kind base): base, point and state are functions of what 
 from typing import Any
 
 from wirelessdl.learning.updates import momentum
-from wirelessdl.scenario.section import Section
 
-Keys, READS = Section, momentum.READS
+READS = momentum.READS
 
 
 class Member(momentum.Member):

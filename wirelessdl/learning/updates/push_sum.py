@@ -11,14 +11,11 @@ Source: A. Nedic and A. Olshevsky, "Stochastic gradient-push for strongly convex
 graphs", 2016.
 
 Proven as plain SGD is (kind base): v follows from gains alone, and s / v from what was received. The weight is one
-number beside the m of a model; neither its airtime nor receiver noise on it is counted.
+number beside the m of a model, in the first slot of a payload, whose gains mix it; neither its airtime nor receiver
+noise on it is counted.
 """
 
 from typing import Any
-
-from wirelessdl.scenario.section import Section
-
-Keys = Section
 
 
 class Member:

@@ -5,10 +5,6 @@ x <- Proj(s - gamma mult g(s))
 
 from typing import Any
 
-from wirelessdl.scenario.section import Section
-
-Keys = Section
-
 
 class Member:
     """The engine takes received models as they are: `base` is never asked in a run."""
