@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse.csgraph import connected_components
 
 from wirelessdl.access import AirSettings, Sending
 from wirelessdl.access.hubs import HubCarrier, Walk, joined, reached
@@ -168,6 +169,8 @@ def test_hubs_of_every_small_graph_dominate_it_and_are_joined_within_its_parts()
         near = (snr >= NEAR) & senders & senders[:, None]
         turns, walk = walked(snr, senders)
         component = joined(near)
+        label = connected_components(near)[1]
+        np.testing.assert_array_equal(component, np.where(near.any(axis=1), label, -1))
         np.testing.assert_array_equal(walk.reached, component >= 0)
         reached_by_now = np.zeros(nodes, dtype=bool)
         hubs = [hub for hub, _ in turns]

@@ -63,9 +63,14 @@ _SHARE_OF_BEST = 0.8  # with rotation, of the reach of the best candidate, that 
 
 def joined(near: BoolArray) -> IntArray:
     """Number of the group of each node, `[K]`, that links near[k, j] connect; -1 for a node without any."""
-    from scipy.sparse.csgraph import connected_components
-
-    label = connected_components(near.astype(np.int8), directed=False)[1].astype(np.int64)
+    label, number = np.full(len(near), -1), 0
+    for node in range(len(near)):
+        if label[node] < 0:
+            ahead = np.arange(len(near)) == node
+            while ahead.any():
+                label[ahead] = number
+                ahead = near[ahead].any(axis=0) & (label < 0)
+            number += 1
     return np.where(near.any(axis=1), label, -1)
 
 
@@ -105,14 +110,15 @@ class Walk:
         self._near_snr, self._senders, self._served = near_snr, senders, served
         self.reached = np.zeros(len(senders), dtype=bool)
         self.hubs: list[int] = []
+        self.complete = not senders.any()  # whether there is nobody left to reach
 
     def next(self, snr: FloatArray) -> tuple[int, BoolArray] | None:
         """Hub and members of the next turn; None where nobody is left. snr: [K, K], the weaker of both directions."""
         among = self._senders[:, None] & self._senders[None, :]
         near = among & (snr >= self._near_snr)
-        missing = self._senders & ~self.reached
-        if not missing.any():
+        if self.complete:
             return None
+        missing = self._senders & ~self.reached
         gain = (near & missing[None, :]).sum(axis=1)  # newly reached; a first hub reaches itself besides
         candidates = self.reached if self.hubs else self._senders
         hub = self._best(np.where(candidates, gain, 0), near)
@@ -130,6 +136,7 @@ class Walk:
     def _turn(self, hub: int, members: BoolArray) -> tuple[int, BoolArray]:
         self.reached = self.reached | members
         self.reached[hub] = True
+        self.complete = not (self._senders & ~self.reached).any()
         self.hubs.append(hub)
         return hub, members
 
@@ -307,6 +314,9 @@ class HubCarrier(Carrier):
             walk = Walk(self._near_snr, on_air, self._served if keys.hub_rotation else None)
             back: list[int] | None = None  # hubs that are still to be visited again
             while back is None or back:
+                if back is None and walk.complete:  # pilots would choose nobody
+                    back = walk.hubs[-2::-1] if keys.hub_order == "there-and-back" else []
+                    continue
                 draw = Errors(counter_rng.key(self._streams.draws("radio.hubs", round, number)))
                 opens_ns = now_ns + number * self.period_ns
                 h = self._estimated(channel, opens_ns, noise_w, draw, first=number == 0)
@@ -314,8 +324,7 @@ class HubCarrier(Carrier):
                 snr = self._snr(size, noise_w) if len(h) == 1 else self._through_beams(h, size, noise_w)
                 chosen = walk.next(snr) if back is None else walk.again(back.pop(0), snr)
                 if chosen is None:
-                    if back is None:
-                        back = walk.hubs[-2::-1] if keys.hub_order == "there-and-back" else []
+                    walk.complete = True
                     continue
                 hub, members = chosen
                 heard_w = size[:, hub] ** 2 * given.power_w[hub]
@@ -445,7 +454,7 @@ class HubCarrier(Carrier):
             ratio=back * draw.phase(given.phase_error_rad, hears, 1) * (kept_by_turning[hears] / back_kept),
             announced=1.0 / (strength * amplitude[hub] * back_kept),
             needed=None,
-            own=np.where(np.isin(who, hears), 0.0, 1.0),
+            own=np.asarray(1.0 - np.bincount(hears, minlength=nodes)),
             noise_w=noise_w,
             power_w=self._power_w,
             late=back_late,

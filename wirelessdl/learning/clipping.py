@@ -48,7 +48,7 @@ Clipping: TypeAlias = Literal["batch", "per-sample"]
 _SQUARES_PER_SUM = 1024  # numbers whose squares are summed at once
 _ROUNDINGS = 16  # more than there are around a sum, in factors and in products with them
 MAX_NORM = {torch.float32: 1e18, torch.float64: 1e150}  # norms that can be squared and summed
-_MAX_WIDENED = 100_000  # numbers that are widened at a time: what a core's cache holds
+_MAX_WIDENED = 300_000  # numbers that are widened at a time
 _UNIT = 2.0**-53
 
 

@@ -569,7 +569,7 @@ def share_right(scores: Tensor, labels: Tensor) -> Tensor:
     """Share of samples whose first largest score is that of their label, `[k]`; scores `[k, samples, classes]`."""
     top = scores.amax(dim=2)
     # an accelerator is not asked, it would wait; else ties, or scores that are no numbers
-    if scores.device.type != "cpu" or int((scores == top.unsqueeze(2)).sum()) != top.numel():
+    if scores.device.type != "cpu" or int(torch.count_nonzero(scores == top.unsqueeze(2))) != top.numel():
         return (scores.argmax(dim=2) == labels).to(scores.dtype).mean(dim=1)
     of_label = scores.gather(2, labels.view(1, -1, 1).expand(len(scores), -1, 1)).squeeze(2)
     return (of_label == top).to(scores.dtype).mean(dim=1)  # argmax takes forty times as long as amax

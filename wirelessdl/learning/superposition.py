@@ -216,8 +216,12 @@ def project_(x: Tensor, radius: float) -> Tensor:
     # nothing to do, where asking is free; this norm may be off by m u
     if norm.device.type == "cpu" and bool((norm <= (1.0 - 1e-6) * radius).all()):
         return x
-    parts = [torch.linalg.vector_norm(part, dim=1) for part in torch.split(x, math.isqrt(x.shape[1]) + 1, dim=1)]
-    norm = torch.linalg.vector_norm(torch.stack(parts, dim=1), dim=1, keepdim=True)
+    step = min(x.shape[1], math.isqrt(x.shape[1]) + 1)
+    parts, rest = x.unfold(1, step, step), x[:, x.shape[1] // step * step :]
+    norms = [torch.linalg.vector_norm(parts, dim=2)]
+    if rest.shape[1]:
+        norms.append(torch.linalg.vector_norm(rest, dim=1, keepdim=True))
+    norm = torch.linalg.vector_norm(torch.cat(norms, dim=1), dim=1, keepdim=True)
     return x.mul_(clip_factor(norm, radius))
 
 
