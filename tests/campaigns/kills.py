@@ -69,7 +69,7 @@ SWEEPS = {
 def cases():
     """Name and arguments of `wirelessdl run` or `sweep`, without where it writes."""
     for path in sorted((ROOT / "scenarios").glob("*.toml")):
-        if "cifar" not in path.stem:
+        if not path.stem.startswith(("cifar", "fashion")):
             yield path.stem, ("run", path.stem, "--rounds", str(ROUNDS), "--set", "learning.eval_every=15", *PARTS)
     for name, overrides in OPTIONS.items():
         settings = [word for override in overrides for word in ("--set", override)]

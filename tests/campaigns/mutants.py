@@ -25,7 +25,7 @@ from journal import Journal
 from wirelessdl.scenario.loader import load_scenario
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
-NAMES = sorted(path.stem for path in SCENARIOS.glob("*.toml") if "cifar" not in path.stem)
+NAMES = sorted(path.stem for path in SCENARIOS.glob("*.toml") if not path.stem.startswith(("cifar", "fashion")))
 VALUES = [
     0, 1, -1, 2, 3, 7, 10**6, 10**9, 10**18, -(10**18), 0.5, -0.5, 1e-300, 1e300, float("inf"), float("-inf"),
     float("nan"), True, False, "", "none", "auto", "full", "x.py:Y", "../../x.py:Y", "a" * 5000, "\x1b[31mred", "[/q]",
