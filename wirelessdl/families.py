@@ -59,6 +59,11 @@ def member(family: Family, name: str) -> ModuleType | None:
     return import_module(MEMBERS[family][name])
 
 
+def robust() -> ModuleType:
+    """What receivers make of several values, and what that refuses: a family of one method, without keys."""
+    return import_module("wirelessdl.learning.robust")
+
+
 def modules(family: Family) -> list[ModuleType]:
     """All built-in members."""
     return [import_module(path) for path in MEMBERS[family].values()]

@@ -52,7 +52,8 @@ class AirSettings:
     without any. later, h_at: ask for gains of the open frame as time goes on; None in previews. passes, closing: mixing
     passes of a round, and further ones of the last of `rounds`. pilots: symbols of a pilot; None: receivers know h.
     phase_error_rad, timing_error_s: deviations of what alignment leaves. number_s: of a number on the control channel.
-    array: antennas of each receiver. half_duplex: nodes send in one of two turns.
+    array: antennas of each receiver. half_duplex: nodes send in one of two turns. groups: that a hub
+    collects one after another; robust: whether it keeps their values apart.
     """
 
     frame: "Frame"
@@ -72,6 +73,8 @@ class AirSettings:
     number_s: float = 0.0
     array: Antennas = field(default_factory=Antennas)
     half_duplex: bool = False
+    groups: int = 1
+    robust: bool = False
     later: Later | None = None
     h_at: ComplexLater | None = None
     server_at: ServerLater | None = None

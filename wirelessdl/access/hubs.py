@@ -42,7 +42,7 @@ from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanE
 from wirelessdl.access.weights import FrameWeights, SlotWeights
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.antennas import beam, combined, heard_through
-from wirelessdl.learning.announced import AnnouncedStep
+from wirelessdl.learning.announced import AnnouncedStep, GroupValue
 from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame import AirTime
@@ -185,7 +185,8 @@ class HubCarrier(Carrier):
     def _collect_ns(self) -> int:
         """Of a turn, after the pilots of all nodes and their guard, until the hub sends back."""
         frame, slots = self._given.frame, self._slots
-        return self._choice_ns + frame.guard_ns + slots * (frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns)
+        every = frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns
+        return self._choice_ns + frame.guard_ns + self._given.groups * slots * every
 
     @property
     def turn_ns(self) -> int:
@@ -203,9 +204,10 @@ class HubCarrier(Carrier):
         frame, sub = self._given.frame, self._sub_ns
         half, now = frame.own_pilot_ns // 2, frame.pilot_ns + 2 * frame.guard_ns + self._choice_ns
         every = frame.own_pilot_ns + 2 * frame.guard_ns + sub
-        starts = [now + n * every for n in range(self._slots)]
+        many = self._given.groups * self._slots
+        starts = [now + n * every for n in range(many)]
         sent = frame.own_pilot_ns + frame.guard_ns + sub // 2
-        back = now + self._slots * every
+        back = now + many * every
         again = [back + n * (frame.own_pilot_ns + sub) for n in range(self._slots + 1)]
         middles = [one + frame.own_pilot_ns + sub // 2 for one in again[:-1]]
         return [
@@ -240,10 +242,10 @@ class HubCarrier(Carrier):
             hub_turns[turn.hub] += 1
             sent[:nodes] += turn.members
             collected[:nodes] |= turn.members
-            steps.append(built[0])
+            steps += built[:-1]
             if turn.failed:
                 continue
-            steps.append(built[1])
+            steps.append(built[-1])
             sent[turn.hub] += 1
             collected[turn.hub] = 1
             took |= turn.hears
@@ -297,7 +299,7 @@ class HubCarrier(Carrier):
         """Pilots with the messages of choices, which go at the same power; who does not send listens."""
         frame = self._given.frame
         own_choice = (self._choice_ns - self._hub_numbers_ns) // max(1, len(sent))
-        of_hub = (2 * self._slots + 1) * frame.own_pilot_ns + self._hub_numbers_ns
+        of_hub = ((1 + self._given.groups) * self._slots + 1) * frame.own_pilot_ns + self._hub_numbers_ns
         pilot_ns = turns * (frame.own_pilot_ns + own_choice) + hub_turns * of_hub
         payload_ns = sent * self._payload_ns
         all_ns = turns * (frame.pilot_ns + self.turn_ns)
@@ -305,7 +307,7 @@ class HubCarrier(Carrier):
 
     def _turns(
         self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
-    ) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, AnnouncedStep]]]:
+    ) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, ...]]]:
         """Turns of a frame as they are chosen, one after the other, with what each sends."""
         given, keys = self._given, self._keys
         noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
@@ -382,8 +384,8 @@ class HubCarrier(Carrier):
         known: NDArray[Any],
         noise_w: FloatArray,
         draw: "Errors",
-    ) -> tuple[AnnouncedStep, AnnouncedStep]:
-        """Collection and broadcast of a turn. known: [M, nodes] estimated h to the hub, from which beam and eta follow.
+    ) -> tuple[AnnouncedStep, ...]:
+        """Collections and broadcast of a turn. known: [M, nodes] estimated h to the hub: beam and eta follow from it.
 
         With several antennas the hub collects and sends its pilots through one beam v, and sends back from its first
         antenna; receivers of the broadcast combine theirs.
@@ -398,12 +400,13 @@ class HubCarrier(Carrier):
             v = beam(known[:, members] * amplitude[members]).conj()
             size, to = np.abs(v @ known), v @ inward
             pilot = to.copy()
-        pilots, middles, back_pilots, back_middles = (slice(*ends) for ends in _edges(slots, slots, slots + 1, slots))
+        many = given.groups * slots
+        pilots, middles, back_pilots, back_middles = (slice(*ends) for ends in _edges(many, many, slots + 1, slots))
         if given.pilots is not None:
             level = np.sqrt(noise_w / (self._power_w[hub] * given.pilots))
             number = who * nodes + hub
-            pilot[pilots] += level * draw.complex_normal(1 + np.arange(slots)[:, None], number, nodes)
-            again = 1 + slots + np.arange(slots + 1)[:, None]
+            pilot[pilots] += level * draw.complex_normal(1 + np.arange(many)[:, None], number, nodes)
+            again = 1 + many + np.arange(slots + 1)[:, None]
             for antenna in range(fro.shape[1]):
                 fro[back_pilots, antenna] += level * draw.complex_normal(again, number, nodes, antenna)
         apart_hz = self._apart_hz(hub, nodes)
@@ -440,6 +443,7 @@ class HubCarrier(Carrier):
         if turn.failed:  # the hub is gone with all it heard; who sent did so
             nothing = np.zeros_like(collect.ratio)
             collect = replace(collect, ratio=nothing, noise_w=np.zeros(nodes), own=np.ones(nodes))
+        collections = self._by_group(collect, turn, draw) if given.robust else (collect,)
         between = np.tensordot(self._between, fro[back_pilots][:, :, hears], 1)  # [subslots, M, hears]
         if between.shape[1] == 1:
             strength, back = np.abs(between[:, 0]), fro[back_middles][:, 0, hears] / between[:, 0]
@@ -460,7 +464,33 @@ class HubCarrier(Carrier):
             late=back_late,
             signs=None if back_late is None else draw.signs(slots, self._symbols, 1),
         )
-        return collect, broadcast
+        return *collections, broadcast
+
+    def _by_group(self, collect: AnnouncedStep, turn: HubCollection, draw: "Errors") -> tuple[AnnouncedStep, ...]:
+        """A collection as one of each group of members, in sub-slots of their own. Groups are drawn anew."""
+        count, slots = len(collect.tx), self._slots
+        groups = min(self._given.groups, count)
+        group = np.argsort(np.argsort(draw.order(collect.tx))) % groups
+        found = []
+        for number in range(groups):
+            some, part = group == number, slice(number * slots, (number + 1) * slots)
+            assert collect.needed is not None
+            one = replace(
+                collect,
+                **{name: getattr(collect, name)[some] for name in ("rx", "tx", "aim")},
+                weight=np.full(int(some.sum()), 1.0 / some.sum()),
+                ratio=collect.ratio[part, some],
+                announced=collect.announced[:, some],
+                needed=collect.needed[part, some],
+                late=None if collect.late is None else collect.late[some],
+            )
+            if not turn.failed:
+                own = turn.holds / turn.size
+                value = GroupValue(number == 0, number == groups - 1, own)
+                one = replace(one, own=np.where(np.arange(len(one.own)) == turn.hub, 0.0, 1.0), value=value)
+                one = replace(one, reaches=float(turn.size) * (1.0 - own) / groups)
+            found.append(one)
+        return tuple(found)
 
     def _apart_hz(self, hub: int, nodes: int) -> FloatArray:
         """Carrier of each node less that of the hub, `[K]`."""
@@ -553,6 +583,10 @@ class Errors:
         places = np.asarray(number + (pilot + antenna * _PILOTS) * nodes**2)
         return counter_rng.complex_normal(self._word, places.reshape(-1)).reshape(places.shape)
 
+    def order(self, nodes: IntArray) -> FloatArray:
+        """By which nodes are dealt to groups."""
+        return np.asarray(counter_rng.uniform(self._word ^ 8, nodes)[0])
+
     def uniform(self) -> float:
         return float(counter_rng.uniform(self._word ^ 1, np.zeros(1, dtype=np.int64))[0, 0])
 
@@ -607,11 +641,13 @@ def _edges(*counts: int) -> Iterator[tuple[int, int]]:
     return zip([0, *ends[:-1]], ends)
 
 
-def _turned(turn: HubCollection, before: FloatArray, built: tuple[AnnouncedStep, AnnouncedStep] | None) -> FloatArray:
+def _turned(turn: HubCollection, before: FloatArray, built: tuple[AnnouncedStep, ...] | None) -> FloatArray:
     """Weights after a turn, `[K, K]`; built: with what gains leave of them on average, None: as planned."""
     after = before.copy()
-    collect = np.ones(int(turn.members.sum())) if built is None else built[0].ratio.real.mean(axis=0)
-    back = np.ones(int(turn.hears.sum())) if built is None else built[1].ratio.real.mean(axis=0)
+    collect, members = np.ones(int(turn.members.sum())), np.flatnonzero(turn.members)
+    for step in () if built is None else built[:-1]:
+        collect[np.searchsorted(members, step.tx)] = step.ratio.real.mean(axis=0)
+    back = np.ones(int(turn.hears.sum())) if built is None else built[-1].ratio.real.mean(axis=0)
     mean = collect @ before[turn.members] / turn.size
     if turn.holds:
         mean = (before[turn.hub] + collect @ before[turn.members]) / turn.size

@@ -182,15 +182,16 @@ class Member(Access):
         streams: "Streams",
         silent: bool,
         server: 'Server | Literal["none"]' = "none",
+        groups: int = 1,
     ):
-        self._server = server
+        self._server, self._groups = server, groups
         self._keys, self.aligned = cast(Keys, radio), "all" if silent else cast(Keys, radio).alignment
         one_by_one = self.aligned not in ("all", "none")
         self._half_duplex, self._nodes, self._streams = radio.duplex == "half" and not silent, nodes, streams
         self._half_duplex = self._half_duplex and not one_by_one  # nobody sends while it receives
         self.hears_itself = radio.duplex == "full" and not one_by_one
         self.separates = self.aligned == "none"
-        self.one_slot, self.lays_out_frames = self.aligned == "all", one_by_one
+        self.one_slot, self.lays_out_frames = self.aligned == "all" and groups == 1, one_by_one
         given = radio.truncate_snr_db
         # above 0, of links that are not there, also where no link is to be left out
         self._near_snr = max(10.0 ** ((TRUNCATE_DB if given == "auto" else given) / 10.0), np.finfo(np.float64).tiny)
@@ -199,6 +200,9 @@ class Member(Access):
     def schedule(self, round: int, links: "Links") -> "Turns":
         from wirelessdl.radio.participation import Turns
 
+        if self._groups > 1 and not self.lays_out_frames:  # each in a turn of its own (`learning/robust`)
+            classes = self._streams.draws("radio.groups", round).permutation(self._nodes) % self._groups
+            return Turns(classes.astype(np.int64), self._groups)
         if self._half_duplex:
             return Turns(halves(self._nodes, self._streams.draws("radio.duplex", round)).astype(np.int64), 2)
         if self._everyone is None:
@@ -208,7 +212,12 @@ class Member(Access):
     def planned_turns(self, links: "Links") -> tuple[int, int]:
         if self.aligned == "turns":  # pilots of all go before the first turn
             return 1, 1
-        return (2, (links.nodes + 1) // 2) if self._half_duplex else (1, links.nodes)
+        turns = 2 if self._half_duplex else 1
+        turns = turns if self.lays_out_frames or self._groups == 1 else self._groups
+        return turns, -(-links.nodes // turns)
+
+    def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
+        return super().audible(channel, schedule) if self._half_duplex else channel
 
     def planned_airtime(self, frame: "Frame") -> "AirTime | None":
         """Of a node that is hub once and member three times, or that sends to ten receivers in turn."""
@@ -217,7 +226,7 @@ class Member(Access):
         if not self.lays_out_frames:
             return None
         payloads, turns = {"hubs": (4, 4), "server": (1, 1), "turns": (10, 1)}[self.aligned]
-        pilots = turns + 2 * self._keys.subslots + 1
+        pilots = turns + (1 + self._groups) * self._keys.subslots + 1
         return AirTime(payloads * frame.payload_ns, pilots * frame.own_pilot_ns, 2 * payloads * frame.payload_ns)
 
     def reached(

@@ -94,7 +94,7 @@ class ServerCarrier(HubCarrier):
         carried, count = super().carry(given), float(given.on_air.sum())
         if given.channel.server is None and count:  # hubs
             return carried
-        pilots_ns = (2 * self._slots + 1) * self._given.frame.own_pilot_ns
+        pilots_ns = ((1 + self._given.groups) * self._slots + 1) * self._given.frame.own_pilot_ns
         own_s = to_s(self._payload_ns + pilots_ns + self._hub_numbers_ns)
         rounds = {
             "uncollected": carried.rounds["uncollected"],
@@ -106,7 +106,7 @@ class ServerCarrier(HubCarrier):
 
     def _turns(
         self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
-    ) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, AnnouncedStep]]]:
+    ) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, ...]]]:
         sight, nodes = channel.server, len(on_air)
         if sight is None or not on_air.any():
             yield from super()._turns(round, now_ns, channel, on_air, receivers)

@@ -84,6 +84,7 @@ class Wiretap(Exchange):
         super().__init__(air.nodes, air.size, air.device, air.dtype, air.workers)
         self.air = _Heard(air.device, air.dtype, self._hear_payload)
         self.held_air = _Heard(air.device, air.dtype, lambda sent, *_: self.passed.append(sent.clone()))
+        self.attack, self.robust, self.radius = air.attack, air.robust, air.radius
         self.sent = self.arrived = self.held = torch.empty(0)
         self.passed: list[Tensor] = []  # what was sent in each further step, or held before each announced payload
         self._forced: _Forced | None = None

@@ -32,6 +32,18 @@ _LEAST = float(np.finfo(np.float64).tiny)  # divides zero by itself
 _PARTS_OF_OCTAVE = 16  # to which an announced rms is rounded up: 8 bits cover 96 dB
 
 
+@dataclass(frozen=True)
+class GroupValue:
+    """What a hub collects of one group is a value of its own, and the last of them are combined (`learning/robust`).
+
+    own: share of what the hub holds in the result.
+    """
+
+    opens: bool
+    closes: bool
+    own: float
+
+
 @dataclass(frozen=True, eq=False)
 class AnnouncedStep:
     """One payload: arrays over its links, `[links]`, and sub-slots.
@@ -42,7 +54,8 @@ class AnnouncedStep:
     by which senders divide; None where receivers do. own: [K] weight of what a node holds. noise_w: [K] receiver noise.
     power_w: [K]. late: [links] in symbols, None for none. reaches: nodes that will hold what a receiver made of it.
     together: whether it sends what nodes held before the last step that `opens`, not what they hold by now. signs:
-    [subslots, symbols] sign of each symbol in the scrambling times that of the one before; None: not scrambled.
+    [subslots, symbols] sign of each symbol in the scrambling times that of the one before; None: not scrambled. value:
+    that its one receiver keeps apart; None: it holds what it made of it.
     """
 
     rx: IntArray
@@ -60,6 +73,7 @@ class AnnouncedStep:
     together: bool = False
     opens: bool = True
     signs: FloatArray | None = None
+    value: GroupValue | None = None
 
     @property
     def senders(self) -> IntArray:

@@ -153,6 +153,7 @@ class LearningEngine:
         # an audit listens in its place
         self.exchange = Exchange(self.nodes, learner.size, self.device, self.dtype, self._workers)
         self._set_attack(streams)
+        self.exchange.robust, self.exchange.radius = settings.robust, settings.projection_radius
         self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
 
     def _set_attack(self, streams: Streams) -> None:
@@ -286,7 +287,7 @@ class LearningEngine:
         radiated = noise = None
         if given.announced:
             radiated, noise = self.exchange.announced_steps(
-                given.announced, given.round, self.draws, mixed, given.attack
+                given.announced, given.round, self.draws, mixed, given.attack, given.noise_scale
             )
         if start is not None and self.gram is not None:  # models stay where they begin
             self.gram.take(given.round, mixed, update.keep)

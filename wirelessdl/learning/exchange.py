@@ -38,8 +38,9 @@ from wirelessdl.learning.byzantine import AttackInput, RunningAttack
 from wirelessdl.learning.clipping import wide
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.records import MessageInput, PairInput, RoundInput, StepInput
+from wirelessdl.learning.robust import Robust
 from wirelessdl.learning.runtime import Workers
-from wirelessdl.learning.superposition import Segment, Superposer, receiver_deviation
+from wirelessdl.learning.superposition import Segment, Superposer, quadrature, receiver_deviation
 
 _PAIR_NUMBERS = 2**22  # that pairs share, drawn at a time
 _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
@@ -57,6 +58,8 @@ class Exchange:
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
         self.air, self.held_air = Superposer(device, dtype), Superposer(device, dtype)
         self.attack: RunningAttack | None = None
+        self.robust: Robust | None = None
+        self.radius = 0.0  # of the ball, over sqrt(m): what robust receivers take for the size of models
 
     def payload(
         self, given: RoundInput, draws: Sequence[NodeDraws], model: Callable[[slice], Tensor], sent: Tensor, out: Tensor
@@ -98,7 +101,35 @@ class Exchange:
             self.workers.each(-(-self.nodes // self.rows), work)
             out.copy_(sent)
             return None
-        return self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send, attacked)
+        power = self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send, attacked)
+        if self.robust is not None:
+            self._combine(self.robust, given, draws[0], sent, out)
+        return power
+
+    def _combine(self, robust: Robust, given: RoundInput, draws: NodeDraws, sent: Tensor, out: Tensor) -> None:
+        """s_i = own_i w_i + (1 - own_i) R(values of i), in place of the mean."""
+        noise = np.square(given.noise_scale)
+        for segment in given.segments:
+            assert segment.values is not None
+            part, values = segment.coordinates, segment.values
+            out[:, part] = sent[:, part] * self.column(values.own)
+            if not len(values.receiver):
+                continue
+            drawn = torch.empty(len(values.receiver), self.size, dtype=self.dtype, device=self.device)
+            draws.fill_normal(drawn, given.round, 0, (values.rank * self.nodes + values.receiver).tolist())
+            got = drawn[:, part].mul_(self.column(values.deviation))
+            got = got.addmm(self.tensor(values.mixing), sent[:, part])
+            square = np.square(values.mixing)
+            if values.crosstalk is not None:
+                got = got.addmm(self.tensor(values.crosstalk), quadrature(sent[:, part]))
+                square = square + np.square(values.crosstalk)
+            limit = self.tensor(self.radius**2 + square @ noise + np.square(values.deviation))
+            weight = self.tensor(values.weight)
+            for receiver in np.unique(values.receiver).tolist():
+                first, last = np.searchsorted(values.receiver, [receiver, receiver + 1]).tolist()
+                mine = slice(first, last)
+                found = robust.combine(got[mine], weight[mine], limit[mine])
+                out[receiver, part] += found * weight[mine].sum()
 
     def _replace_(self, attack: AttackInput, round: int, step: int, sent: Tensor) -> None:
         """What attackers send in place of their payloads. step: of the round, from 0."""
@@ -112,15 +143,18 @@ class Exchange:
         draws: NodeDraws,
         held: Tensor,
         attack: AttackInput | None = None,
+        noise_scale: FloatArray | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Payloads in sequence, in place: `held` is w at first. W radiated, summed over payloads, `[K]`, and the
-        variance that receivers added to the sum of all nodes.
+        variance that receivers added to the sum of all nodes. noise_scale: [K] of what they sent, for robust receivers.
         """
         radiated, added = (torch.zeros(shape, dtype=torch.float64, device=self.device) for shape in (self.nodes, ()))
         nodes, extra = held, max((len(step.own) for step in steps), default=self.nodes) - self.nodes
         if extra:  # a server, which holds nothing as a frame opens
             held, radiated = (torch.cat([part, part.new_zeros(extra, *part.shape[1:])]) for part in (held, radiated))
-        before = held
+        before, collected = held, None
+        if self.robust is not None and noise_scale is not None:
+            collected = _Collected(self.robust, self.radius**2, np.square(noise_scale), len(held))
         for number, step in enumerate(steps):
             if step.together and step.opens:
                 before = held.clone()
@@ -137,7 +171,10 @@ class Exchange:
             if attack is not None and np.isin(attack.nodes, step.senders).any():
                 sent = [(before if step.together else held).clone()]
                 self._replace_(attack, round, number, sent[0])
+            kept = held[int(step.rx[0])].clone() if step.value is not None else None
             power, variance = self.announce(step, held, noise, *sent)
+            if collected is not None:
+                collected.take(step, held, kept)
             radiated += power
             added += variance
         if extra:
@@ -275,6 +312,40 @@ class Exchange:
     def tensor(self, values: FloatArray) -> Tensor:
         """On the device; converted before it becomes a tensor, which takes a third of the time."""
         return torch.from_numpy(values.astype(self._numbers)).to(device=self.device, non_blocking=True)
+
+
+class _Collected:
+    """Values that hubs keep apart until the last of a turn, and by which weights means of holdings carry noise.
+
+    square: R^2; noise: [K] variance that each sent. Limits are of honest holdings without receiver noise, which is far
+    below them wherever a link counts as one.
+    """
+
+    def __init__(self, robust: Robust, square: float, noise: FloatArray, holders: int):
+        self._robust, self._square = robust, square
+        self._noise = np.append(noise, np.zeros(holders - len(noise)))
+        self._carried: FloatArray = np.eye(holders)
+        self._values: list[Tensor] = []
+        self._shares: list[FloatArray] = []
+
+    def take(self, step: AnnouncedStep, held: Tensor, kept: Tensor | None) -> None:
+        """After a payload. kept: what the hub of a group's held before it."""
+        if step.value is None or kept is None:
+            if step.needed is None and step.ratio.any():  # sent back
+                self._carried[step.rx] = self._carried[step.tx[0]]
+            return
+        if step.value.opens:
+            self._values, self._shares = [], []
+        hub = int(step.rx[0])
+        self._values.append(held[hub].clone())
+        self._shares.append(self._carried[step.tx].mean(axis=0))
+        held[hub] = kept
+        if not step.value.closes:
+            return
+        shares, own, values = np.stack(self._shares), step.value.own, torch.stack(self._values)
+        limit = torch.from_numpy(self._square + np.square(shares) @ self._noise).to(values)
+        held[hub] = own * kept + (1.0 - own) * self._robust.combine(values, torch.ones_like(limit), limit)
+        self._carried[hub] = own * self._carried[hub] + (1.0 - own) * shares.mean(axis=0)
 
 
 def group_noise_(draws: Tensor, pairs: PairInput) -> None:

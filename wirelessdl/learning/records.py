@@ -13,6 +13,7 @@ from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.learning.byzantine import Attackers, AttackInput
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.gradients import StrategyName
+from wirelessdl.learning.robust import Robust
 from wirelessdl.learning.sampling import Sampling
 from wirelessdl.learning.superposition import Quantizer, Segment
 
@@ -155,6 +156,7 @@ class Settings:
     eval_samples: int = 0  # test samples of an evaluation; 0: all
     links: int | None = None  # that are heard in a slot; None: all pairs may be
     attackers: Attackers | None = None
+    robust: Robust | None = None  # None: receivers take the plain mean
     gram: bool = False  # whether training begins with a Gram stage
     adjacency: str = "replace-one"  # what the sensitivity of a gradient is of
     least_step: float = math.inf  # smallest gamma * multiplier of all rounds; inf: no rounding of steps is counted

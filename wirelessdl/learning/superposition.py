@@ -32,7 +32,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.clipping import clip_factor, wide
 
 
@@ -71,6 +71,28 @@ class SymbolOffsets:
 
 
 @dataclass(frozen=True, eq=False)
+class Values:
+    """What each receiver gets apart, value by value (`learning/robust`): v = mixing w + crosstalk J w + noise.
+
+    receiver: [P] rising. weight: [P] share in the plain mean. mixing, crosstalk: [P, K], rows of mixing sum to 1 but
+    for errors of estimation. deviation: [P] of receiver noise. own: [K] weight of a node's own w.
+    """
+
+    receiver: IntArray
+    weight: FloatArray
+    mixing: FloatArray
+    crosstalk: FloatArray | None
+    deviation: FloatArray
+    own: FloatArray
+
+    @property
+    def rank(self) -> IntArray:
+        """Number of each value among those of its receiver, `[P]`."""
+        count = np.bincount(self.receiver, minlength=1)
+        return np.arange(len(self.receiver)) - (np.cumsum(count) - count)[self.receiver]
+
+
+@dataclass(frozen=True, eq=False)
 class Segment:
     """Coordinates that one slot carries, and what it makes of them; scales are per node, weights are A[rx, tx]."""
 
@@ -80,6 +102,7 @@ class Segment:
     thermal_scale: FloatArray  # tau / (c (d + 1))
     self_interference_scale: FloatArray  # of own emission at the own receiver, likewise, per unit of ||w|| / sqrt(m)
     offsets: SymbolOffsets | None = None
+    values: Values | None = None  # where receivers keep values apart, in place of weights
 
     @property
     def receiver_noise(self) -> bool:

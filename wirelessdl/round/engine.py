@@ -130,7 +130,7 @@ class Engine:
         self._decision: FrameDecision | None = None
         size = stages.learning.learner.size
         given = (settings.frame, size, settings.thermal_w, settings.self_interference, settings.offsets)
-        self._segments = Segments(*given, coded=stages.access.coded)
+        self._segments = Segments(*given, coded=stages.access.coded, robust=stages.learning.settings.robust is not None)
         self._gap: tuple[Mixing, float] | None = None
         self._replay: KeptState | None = None
         self._partition = crc32(np.concatenate(stages.learning.client_indices).tobytes())
@@ -232,6 +232,7 @@ class Engine:
             sigma=sigma,
             learning_rate=gamma,
             multiplier=multiplier,
+            orthogonal=stages.access.orthogonal,
             z_lost=z_lost,
             spectral_gap=self._spectral_gap(round, weights.known),
         )

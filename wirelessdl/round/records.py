@@ -87,6 +87,7 @@ class FrameDecision:
     sigma: FloatArray
     learning_rate: float
     multiplier: FloatArray
+    orthogonal: bool  # whether a receiver hears one sender at a time
     z_lost: BoolArray  # whose broadcast of z reached nobody
     spectral_gap: float
 

@@ -21,6 +21,7 @@ from wirelessdl.contract import capability
 from wirelessdl.families import UpdateKind
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
+from wirelessdl.learning.robust import groups_of
 from wirelessdl.learning.runtime import own_settings
 from wirelessdl.mechanism.gram import GramStage, share_mu
 from wirelessdl.power.allocate import PowerAllocator
@@ -311,6 +312,7 @@ def _access(builder: Builder, streams: Streams) -> Access:
     part, radio = scenario.radio.access, scenario.radio
     given = {"radio": radio, "nodes": scenario.network.nodes, "streams": streams}
     given |= {"silent": scenario.alone, "server": scenario.network.server}
+    given["groups"] = groups_of(scenario.learning.robust.parameters)
     built: Access = builder.construct("radio.access", part, **given)
     if not part.is_user_class:
         return built

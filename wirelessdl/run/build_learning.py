@@ -23,6 +23,7 @@ from wirelessdl.learning.features import Map, side_by_side
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
+from wirelessdl.learning.robust import Robust
 from wirelessdl.learning.runtime import own_settings
 from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule, ScoreScale
 from wirelessdl.mechanism import Mechanism, UserMechanism
@@ -101,6 +102,8 @@ def _check_counters(builder: Builder, size: int, *, pairs: bool) -> None:
 def _most_passes(scenario: Scenario) -> int:
     """Payloads of a round after the first, at most: each has receiver noise of its own."""
     passes = scenario.radio.mixing_passes + scenario.learning.closing_passes
+    if scenario.learning.robust.name != "none":  # receiver noise of every value
+        passes += scenario.network.nodes
     access = member("access", scenario.radio.access.name)
     each = 1 if access is None else access.payloads_of_pass(scenario.radio, scenario.network.nodes)
     return passes if each == 1 else each * (1 + passes)
@@ -287,6 +290,7 @@ def _engine(
         links=links,
         least_step=least_step,
         attackers=_attackers(builder, streams),
+        robust=_robust(builder),
     )
     try:
         engine = LearningEngine(learner, data, client_indices, streams, settings)
@@ -294,6 +298,22 @@ def _engine(
         raise builder.fail(error) from error
     _check_rounding(builder, engine)
     return engine
+
+
+def _without(builder: Builder, where: str, part: Part, keys: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+    """A part, and what stands in its table that its class does not take."""
+    ours = {key: value for key, value in part.parameters.items() if key in keys}
+    rest = {key: value for key, value in part.parameters.items() if key not in ours}
+    built = builder.part(where, Part(**{part.key: part.name, **rest}))
+    builder.resolved[where] = Part(**{**builder.resolved[where].to_table(), **ours})
+    return built, ours
+
+
+def _robust(builder: Builder) -> Robust | None:
+    """How receivers combine several values; None: by the plain mean of the access."""
+    part = builder.scenario.learning.robust
+    rule, _ = _without(builder, "learning.robust", part, ("groups",))
+    return None if part.name == "none" or builder.scenario.silent else Robust(part.name, rule)
 
 
 def _attackers(builder: Builder, streams: Streams) -> Attackers | None:
@@ -304,10 +324,7 @@ def _attackers(builder: Builder, streams: Streams) -> Attackers | None:
         return None
     if builder.scenario.silent:
         raise builder.fail(f'{where} is "{part.name}" where nothing is sent, so nobody can attack: set it to "none"')
-    who = {key: value for key, value in part.parameters.items() if key in ("nodes", "share", "from_round")}
-    rest = {key: value for key, value in part.parameters.items() if key not in who}
-    built = builder.part(where, Part(**{part.key: part.name, **rest}))
-    builder.resolved[where] = Part(**{**builder.resolved[where].to_table(), **who})
+    built, who = _without(builder, where, part, ("nodes", "share", "from_round"))
     try:
         chosen, first = chosen_attackers(who, nodes, streams.world(where))
     except ValueError as error:

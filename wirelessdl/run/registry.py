@@ -16,6 +16,7 @@ from wirelessdl.learning.data import DATASETS
 from wirelessdl.learning.features import FEATURES
 from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.partition import PARTITIONS
+from wirelessdl.learning.robust import rules
 from wirelessdl.learning.schedule import SCHEDULES
 from wirelessdl.network.mobility import MOBILITIES
 from wirelessdl.network.placement import PLACEMENTS
@@ -52,7 +53,9 @@ PARTS: dict[str, PartKind] = {
     "channel.models": PartKind(CHANNELS, "gain(links, time_s, rng)", ("frequency_hz", "condition", "find_file")),
     "radio.csi": PartKind(CSI, "estimate(links, gain, pilot_w, noise_w, rng)"),
     "radio.access": PartKind(
-        classes("access"), "mix(links, gain, amplitude, on_air)", ("radio", "nodes", "streams", "silent", "server")
+        classes("access"),
+        "mix(links, gain, amplitude, on_air)",
+        ("radio", "nodes", "streams", "silent", "server", "groups"),
     ),
     "power.allocator": PartKind(ALLOCATORS, "allocate(problem, theta)", ("objective",)),
     "privacy.noise": PartKind(classes("mechanism"), "protect(plan, on_air, links, sigma)", ("privacy",)),
@@ -62,6 +65,7 @@ PARTS: dict[str, PartKind] = {
     "learning.partition": PartKind(PARTITIONS, "split(labels, nodes, rng)", ("folders",)),
     "learning.learning_rate": PartKind(SCHEDULES, "rate(round)", ("rounds", "scale")),
     "learning.update": PartKind(classes("update"), "base(received, state, round)", ("learning",)),
+    "learning.robust": PartKind(rules(), "combine(values, weight, limit)"),
     "time.compute": PartKind(
         COMPUTE_TIMES, "duration_s(node, round)", ("nodes", "rng", "world_rng", "samples", "model_flops")
     ),

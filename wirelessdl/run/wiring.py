@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wirelessdl.access import AirSettings, Carrier
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import capability
+from wirelessdl.learning.robust import groups_of
 from wirelessdl.links import Links
 from wirelessdl.power.allocate import LinearProgram
 from wirelessdl.power.problem import PowerSettings
@@ -107,6 +108,8 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             number_s=radio.control_bits / radio.control_bps,
             array=world.channel.array,
             half_duplex=radio.duplex == "half",
+            groups=groups_of(scenario.learning.robust.parameters),
+            robust=scenario.learning.robust.name != "none",
             later=later,
             h_at=h_at,
             server_at=server_at,

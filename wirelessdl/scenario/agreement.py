@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wirelessdl.families import MEMBERS, Family, keys_of, member, modules
+from wirelessdl.families import MEMBERS, Family, keys_of, member, modules, robust
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
@@ -17,6 +17,7 @@ def require_agreement(scenario: "Scenario") -> None:
     for problem in _total(scenario):
         raise ValueError(problem)
     _require_members(scenario)
+    robust().refuse(scenario)
     for rules in (_passes, _protection, _antennas, _aligned, _channel):
         for problem in rules(scenario):
             raise ValueError(problem)

@@ -53,6 +53,7 @@ PART_KEYS = {
     "partition": "learning.partition",
     "learning_rate": "learning.learning_rate",
     "update": "learning.update",
+    "robust": "learning.robust",
     "compute": "time.compute",
     "policy": "time.policy",
     "crashes": "faults.crashes",

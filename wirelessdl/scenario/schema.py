@@ -272,6 +272,12 @@ class LearningKeys(Section):
         "amplified); change: as it likes, the whole change is clipped (proven, 2C, not amplified); step: it gives the "
         "next model itself (declared, not proven); auto: the first of these that it has.",
     )
+    robust: Part = Field(
+        Part(kind="none"),  # type: ignore[call-arg]
+        description="How a receiver combines several values, where senders may lie: none (the mean), power-limit, "
+        "median or trimmed-mean. groups: into how many the senders are divided where signals add on air, each with "
+        "airtime of its own; under tdma and digital each message is a value.",
+    )
     batch_size: Count = Field(64, description="Samples per node and round; under poisson sampling, their mean number.")
     batch_fraction: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(
         0.0,
