@@ -47,9 +47,10 @@ from numpy.typing import NDArray
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.learning.data.dataset import Dataset
-from wirelessdl.learning.data.images import as_images, cache_folder
+from wirelessdl.learning.data.images import as_images
 from wirelessdl.learning.patches import RandomPatches
 from wirelessdl.learning.pretrained import PublicModule
+from wirelessdl.scenario.loader import cache_folder
 
 Float32Array = NDArray[np.float32]
 _BLOCK = 500  # images at a time: their maps stay in the cache
