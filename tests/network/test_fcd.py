@@ -94,6 +94,18 @@ def test_departures_and_arrivals_are_outages_of_a_run(tmp_path):
     assert (sent["transmitted"].to_numpy() == (opened[sent["round"]] < 3.0).to_numpy()).all()
 
 
+def test_motion_is_exported_for_ns3_and_is_the_same_when_it_is_read(tmp_path):
+    from wirelessdl.network.mobility.waypoint_files import Waypoints, write_ns2
+
+    time_s, mobility = np.array([0.0, 0.5, 1.5, 2.25]), traffic(tmp_path)
+    places = np.stack([mobility.geometry(at).position_m for at in time_s.tolist()])
+    with (tmp_path / "motion.tcl").open("wb") as file:
+        write_ns2(file, time_s, places)
+    again = Waypoints(np.ones((3, 3)), lambda name: tmp_path / name, file="motion.tcl")
+    for at, place in zip(time_s.tolist(), places):
+        assert again.geometry(at).position_m == pytest.approx(place, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("text", "keys", "words"),
     [

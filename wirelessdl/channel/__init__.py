@@ -6,11 +6,13 @@ Models chain with `>>`: `LogDistance(3.5e9) >> Shadowing() >> Rayleigh()`.
 from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Composable, Composite, compose
+from wirelessdl.channel.ns3 import Ns3
 from wirelessdl.channel.pathloss.distance import Friis, LogDistance, Matrix, Range, ThreeLogDistance, TwoRay
 from wirelessdl.channel.pathloss.lookup import los_probability, path_loss_db
 from wirelessdl.channel.pathloss.standard import InhOffice, Rma, SidelinkHighway, SidelinkUrban, Uma, UmiStreetCanyon
 from wirelessdl.channel.replay import Replay
 from wirelessdl.channel.shadowing import Shadowing
+from wirelessdl.channel.sionna_rt import SionnaRt
 from wirelessdl.channel.tdl import Tdl
 
 # by the name scenarios use
@@ -23,6 +25,7 @@ CHANNELS: dict[str, type[Composable]] = {
     "two-ray": TwoRay,
     "inh-office": InhOffice,
     "nakagami": Nakagami,
+    "ns3": Ns3,
     "rayleigh": Rayleigh,
     "replay": Replay,
     "rician": Rician,
@@ -30,6 +33,7 @@ CHANNELS: dict[str, type[Composable]] = {
     "shadowing": Shadowing,
     "sidelink-highway": SidelinkHighway,
     "sidelink-urban": SidelinkUrban,
+    "sionna-rt": SionnaRt,
     "tdl": Tdl,
     "uma": Uma,
     "umi-street-canyon": UmiStreetCanyon,
@@ -47,6 +51,7 @@ __all__ = [
     "LogDistance",
     "Matrix",
     "Nakagami",
+    "Ns3",
     "Range",
     "Rayleigh",
     "Replay",
@@ -55,6 +60,7 @@ __all__ = [
     "Shadowing",
     "SidelinkHighway",
     "SidelinkUrban",
+    "SionnaRt",
     "Tdl",
     "ThreeLogDistance",
     "TwoRay",

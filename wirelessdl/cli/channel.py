@@ -42,15 +42,19 @@ _MAX_LINKS_PER_END = 3  # links of either end of the list
     type=PATH,
     help="Draw a map, and gains over time and frequency, into this file (.pdf, .png, .svg).",
 )
-@click.option("--export", type=PATH, help="Write |h| of every slot for the model `replay` (.parquet, .npz).")
+@click.option(
+    "--export",
+    type=PATH,
+    help="Write |h| of every slot for the model `replay` (.parquet, .npz), or motion for ns-3 (.tcl).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, export: Path | None, as_json: bool) -> None:
     """Print link statistics of SCENARIO over all frames, from the same gains as the run will have. Trains nothing."""
     from wirelessdl.preview.channel import link_facts, preview_channel, preview_frequency
     from wirelessdl.run.build import build
 
-    if export is not None and export.suffix not in (".parquet", ".npz"):
-        raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
+    if export is not None and export.suffix not in (".parquet", ".npz", ".tcl"):
+        raise click.UsageError(f"--export is {export}; must end in .parquet, .npz or .tcl")
     loaded = chosen.load()
     if loaded.alone:
         raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
@@ -67,10 +71,15 @@ def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, expo
             draw_channel(found, facts, picked, loaded.scenario.name, drawn.path, band)
     if exported is not None:
         from wirelessdl.channel.replay import write
+        from wirelessdl.network.mobility.waypoint_files import write_ns2
         from wirelessdl.trace.files import write_whole
 
         path = exported.path
-        write_whole(path, lambda handle: write(handle, path.suffix, *found.heard()))
+        if path.suffix == ".tcl":
+            places = np.stack([frame.links.geometry.position_m for frame in found.frames])
+            write_whole(path, lambda handle: write_ns2(handle, found.time_s, places))
+        else:
+            write_whole(path, lambda handle: write(handle, path.suffix, *found.heard()))
     if as_json:
         echo_json(_facts(world, found, facts, band))
         return
@@ -82,7 +91,10 @@ def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, expo
     if figure is not None:
         console.print(f"figure in {figure}", soft_wrap=True)
     if export is not None:
-        console.print(f'gains in {export}: {{ model = "replay", file = "{export}" }}', soft_wrap=True)
+        model = f'motion in {export}: {{ kind = "waypoints", file = "{export}" }}'
+        if export.suffix != ".tcl":
+            model = f'gains in {export}: {{ model = "replay", file = "{export}" }}'
+        console.print(model, soft_wrap=True)
 
 
 def _picked(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:

@@ -48,7 +48,8 @@ from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.families import LazyClasses
 from wirelessdl.learning.data.dataset import Dataset
-from wirelessdl.learning.data.images import as_images, cache_folder
+from wirelessdl.learning.data.images import as_images
+from wirelessdl.scenario.loader import cache_folder
 
 Float32Array = NDArray[np.float32]
 _BLOCK = 500  # images at a time: their maps stay in the cache

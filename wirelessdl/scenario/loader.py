@@ -3,6 +3,7 @@
 A mistake is one line: file, key, value, rule, remedy.
 """
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +38,14 @@ def share_folder() -> Path:
     package = Path(__file__).resolve().parent.parent
     installed = package / "_share"
     return installed if installed.is_dir() else package.parent
+
+
+def cache_folder() -> Path:
+    """$WIRELESSDL_DATA, else wirelessdl in the user's cache folder."""
+    own = os.environ.get("WIRELESSDL_DATA")
+    if own:
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wirelessdl"
 
 
 def bundled_scenarios() -> dict[str, Path]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from wirelessdl.errors import DataError
 from wirelessdl.learning.data.dataset import Dataset
+from wirelessdl.scenario.loader import cache_folder
 
 Split = Literal["standard", "paper"]
 _BUNDLED = Path(__file__).parent.parent / "_data"
@@ -222,14 +223,6 @@ def _fashion_subset() -> Dataset:
         mean=0.2860,  # of all 60,000 training images
         deviation=0.3530,
     )
-
-
-def cache_folder() -> Path:
-    """$WIRELESSDL_DATA, else wirelessdl in the user's cache folder."""
-    own = os.environ.get("WIRELESSDL_DATA")
-    if own:
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wirelessdl"
 
 
 def cached(name: str) -> Path:

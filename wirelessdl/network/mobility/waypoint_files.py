@@ -19,7 +19,7 @@ Nodes that an ns-2 file has at one point stand half a metre beside each other: a
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 
@@ -127,6 +127,22 @@ def _read_ns2(file: str, find_file: FindFile, height_m: FloatArray) -> list[list
         start = np.array([place["X"], place["Y"], place.get("Z", 0.0) or height_m[node]])
         legs.append(_driven(start, sorted(going)))
     return legs
+
+
+def write_ns2(file: IO[bytes], time_s: FloatArray, position_m: FloatArray) -> None:
+    """Motion for ns-3's Ns2MobilityHelper: straight lines between places `[instants, K, 3]`, at their first heights."""
+    lines = [
+        f"$node_({node}) set {axis}_ {value:.6f}"
+        for node, place in enumerate(position_m[0].tolist())
+        for axis, value in zip("XYZ", place)
+    ]
+    for begin, end, here, there in zip(time_s[:-1], time_s[1:], position_m[:-1, :, :2], position_m[1:, :, :2]):
+        for node, way in enumerate(np.linalg.norm(there - here, axis=1).tolist()):
+            if way > 0:
+                x, y = there[node].tolist()
+                speed = way / (end - begin)
+                lines.append(f'$ns_ at {begin:.9f} "$node_({node}) setdest {x:.6f} {y:.6f} {speed:.9f}"')
+    file.write("\n".join([*lines, ""]).encode())
 
 
 def _driven(start: FloatArray, going: list[tuple[float, int, float, float, float]]) -> list[_Leg]:
