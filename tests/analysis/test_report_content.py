@@ -170,7 +170,7 @@ def test_tables_are_exported_as_csv_and_events(run, other, tmp_path, wirelessdl_
         assert curves["accuracy/mean"] == {
             step: pytest.approx(value, rel=1e-6) for step, value in zip(evaluated["round"], evaluated["accuracy_mean"])
         }
-        assert len(curves["learning/loss"]) == 24
+        assert len(curves["loss/mean"]) == 24
     again = wirelessdl_command("report", "a/same", "b/same", "--out", "r.html", "--tensorboard", "tb")
     assert again.code == 2
     assert "holds events already" in again.err
