@@ -34,7 +34,7 @@ def coherence(world: World) -> str:
 
 
 def describe(world: World) -> dict[str, str]:
-    """What would run, one fact per line."""
+    """What would run, one fact per line, as far as the scenario does not say it in the same words."""
     scenario, links, frame = world.scenario, world.links, world.frame
     degree = links.degree
     sizes = [len(client) for client in world.client_indices]
@@ -81,20 +81,12 @@ def describe(world: World) -> dict[str, str]:
             f"{turns}; {to_s(frame.payload_ns) * 1e3:.3g} ms to send a model once"
         ),
         "time": _time(world),
-        "faults": _faults(world),
         "channel in time": coherence(world),
-        "power": (
-            f"{scenario.power.objective} objective, {scenario.power.schedule}, "
-            f"balance {scenario.power.balance or 'none'}, split by {scenario.power.allocator.name}"
-            if not scenario.alone
-            else "none is radiated"
-        ),
         "privacy": (
             f"{privacy.protocol} protocol, {privacy.noise.name + ' noise' if not scenario.silent else 'no noise'}, "
             f"{privacy.clipping} clipping at "
             f"{privacy.clip_norm:g}, {promise(world.terms, privacy)}{_as_far_as(world)}"
         ),
-        "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
 
 
@@ -154,19 +146,6 @@ def _time(world: World) -> str:
         f"{time.policy.name} rounds, {time.compute.name} compute time, "
         f"{min(first_ms):.3g} to {max(first_ms):.3g} ms in the first"
     )
-
-
-def _faults(world: World) -> str:
-    """What may go wrong, in the scenario's words."""
-    faults, energy = world.scenario.faults, world.simulation.energy
-    named = {"crashes": faults.crashes, "blockage": faults.blockage, "stragglers": faults.stragglers}
-    named["jammer"] = faults.jammer
-    found = [f"{key} ({part.name})" for key, part in named.items() if part.name != "none"]
-    if faults.crashes.name != "none":
-        found.append(f"rejoin by {'listening' if faults.rejoin == 'listen' else 'keeping the model'}")
-    if energy.finite:
-        found.append(f"batteries of {prefixed(energy.battery_j.min(), 'J')} to {prefixed(energy.battery_j.max(), 'J')}")
-    return ", ".join(found) or "none"
 
 
 def _heard(world: World) -> str:

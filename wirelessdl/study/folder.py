@@ -15,20 +15,15 @@ import tomli_w
 
 from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, quote
 from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
-from wirelessdl.scenario.objects import UserPart
-from wirelessdl.scenario.part import MODELS, Catalog, Model, UserFile
 from wirelessdl.study.plan import Cell, Plan
 from wirelessdl.trace.files import (
     LOCK,
     is_locked,
     leaves,
-    own_folder,
     plain,
-    read_regular,
     remove_asides,
     remove_left_report,
     require_outside,
-    sha256_of,
     write_json,
     write_text,
 )
@@ -55,7 +50,7 @@ _ASIDE = re.compile(rf"\.(?:{_DOCUMENTS})\.[0-9a-f]{{8}}")
 def require_free(folder: Path, plan: Plan) -> None:
     """Raise unless a study may be made in this folder: it is not there yet, or empty but for what the same one left.
 
-    A sweep that is killed before its manifest is written leaves a lock, its scenario, copies of classes and no run.
+    A sweep that is killed before its manifest is written leaves a lock, its scenario and no run.
     """
     require_outside(folder)
     if (folder / MANIFEST).is_file():
@@ -80,8 +75,6 @@ def _is_left(path: Path, plan: Plan) -> bool:
         return False
     if path.name == SCENARIO:
         return path.is_file() and path.read_bytes() == _scenario_text(plan).encode()
-    if path.name == MODELS:  # copies, named by their content
-        return path.is_dir() and all(file.name[:12] == sha256_of(file)[:12] for file in path.iterdir())
     return path.name == RUNS and path.is_dir() and not any(path.iterdir())
 
 
@@ -125,44 +118,10 @@ def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
             "device": plan.device,
             "cwd": plan.cwd,
             "folder": plan.base.folder,
-            **({"objects": _keep_objects(folder, plan.base.objects)} if plan.base.objects else {}),
             "created": now(),
         }
     )
     write_json(folder / MANIFEST, sealed(content))
-
-
-def _keep_objects(folder: Path, objects: Mapping[str, UserPart]) -> dict[str, Any]:
-    """Write sources of parts that Python handed in into a study; returns what its manifest says of them."""
-    words: dict[str, Any] = {}
-    for given in objects.values():
-        words[given.name] = {"sha256": None, "why": given.why}
-        if given.source is not None:
-            file = UserFile.made(given.file_name, given.source)
-            write_text(own_folder(folder / MODELS) / file.stored_name, given.source)
-            words[given.name]["sha256"] = file.sha256
-    return words
-
-
-def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, UserPart]:
-    """Parts whose classes a study's copies of files define; raises where one of them was changed."""
-    found, catalog = {}, Catalog(quote(folder), ())
-    try:
-        for name, said in words.items():
-            if said["why"] or not re.fullmatch("[0-9a-f]{64}", str(said["sha256"])):
-                continue
-            file_name = name.rpartition(":")[0]
-            path = folder / MODELS / UserFile(file_name, folder, said["sha256"]).stored_name
-            content = read_regular(path)
-            if hashlib.sha256(content).hexdigest() != said["sha256"]:
-                raise StudyError(f"{quote(path)}: was changed since the study began; restore it, or start a new study")
-            catalog.copies = {**catalog.copies, file_name: path}
-            found[name] = UserPart(
-                name, catalog.find("objects", Model.model_validate(name), {}), source=content.decode()
-            )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StudyError(f"{quote(folder)}: its objects cannot be read: {quote(error, 120)}; restore them") from None
-    return found
 
 
 def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
@@ -178,9 +137,8 @@ def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
         )
     try:
         home = str(manifest["folder"])
-        objects = _kept_objects(folder, manifest.get("objects") or {})
         table = read_table(folder / SCENARIO)
-        base = parse_scenario(table, origin=str(manifest["scenario"]), folder=home, objects=objects)
+        base = parse_scenario(table, origin=str(manifest["scenario"]), folder=home)
         cells = tuple(
             Cell(one["cell"], dict(one["values"]), tuple(one["overrides"]), one["name"], one["baseline"])
             for one in manifest["cells"]

@@ -128,7 +128,7 @@ def resume_in(
 ) -> Result:
     """Go on with a study, with the threads that it began with; without workers where nothing is left to run.
 
-    objects: those that its directory cannot make again, by the names that stand for them.
+    objects: that Python handed in, by the names that stand for them.
     """
     plan, manifest = read_plan(folder)
     plan.base._objects.update(objects or {})
