@@ -47,7 +47,7 @@ class Locked(Table):
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("wirelessdl.study.sweep.open_cluster", in_process)
+    monkeypatch.setattr("wirelessdl.study.engine.open_cluster", in_process)
     return tmp_path
 
 
@@ -107,7 +107,7 @@ def test_runs_of_a_study_of_this_session_have_their_model_still():
 
 def test_an_object_that_cannot_leave_the_process_is_refused_before_anything_runs(here):
     with (
-        mock.patch("wirelessdl.study.sweep.open_cluster", side_effect=AssertionError("no workers yet")),
+        mock.patch("wirelessdl.study.engine.open_cluster", side_effect=AssertionError("no workers yet")),
         pytest.raises(StudyError, match=r"Locked cannot be sent to worker processes: TypeError: cannot pickle"),
     ):
         wirelessdl.sweep(base(), channel=Locked(np.ones((4, 4))), out="study")

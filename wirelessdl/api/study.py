@@ -113,7 +113,8 @@ def sweep(
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(1)  # a worker that imports a script without the guard: the driver says what is missing
     from wirelessdl.study import Listener
-    from wirelessdl.study.sweep import Options, plan_of, resume_in, spec_of, start_in
+    from wirelessdl.study.engine import Options, plan_of, resume_in, start_in
+    from wirelessdl.study.plan import spec_of
 
     options = Options(jobs, scheduler, threads, device, force)
     if resume is not None:

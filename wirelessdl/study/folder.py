@@ -1,4 +1,4 @@
-"""The directory of a study: its manifest, changes since it began, and its progress.
+"""The directory of a study: its manifest, and changes since it began.
 
 study.json is written before anything runs. What decides results stands in it: the base scenario's hash, every cell's
 overrides, seeds, runs, threads of each run, versions, the hashes of the user's files.
@@ -7,7 +7,7 @@ overrides, seeds, runs, threads of each run, versions, the hashes of the user's 
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
 from wirelessdl.study.plan import Cell, Plan
 from wirelessdl.trace.files import (
     LOCK,
-    is_locked,
     leaves,
     plain,
     remove_asides,
@@ -33,14 +32,8 @@ from wirelessdl.trace.study import (
     RUNS,
     SCENARIO,
     SCHEMA,
-    STATUSES,
-    PlannedRun,
-    Row,
-    planned_in,
-    read_errors,
     read_manifest,
     sealed,
-    status_of,
 )
 
 _DOCUMENTS = r"study\.json|scenario\.toml|index\.parquet"  # written under the study's lock
@@ -200,50 +193,3 @@ def first_difference(before: Mapping[str, Any], today: Mapping[str, Any], words:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-# --- how it stands
-
-
-@dataclass(frozen=True)
-class StudyProgress:
-    """A study: whether a process works on it, and every run."""
-
-    path: Path
-    name: str
-    active: bool
-    runs: tuple[Row, ...]
-
-    def counts(self) -> dict[str, int]:
-        """Runs by status, in the order of getting there."""
-        found = [run.status for run in self.runs]
-        return {status: found.count(status) for status in STATUSES if status in found}
-
-    def with_status(self, *statuses: str) -> list[Row]:
-        return [run for run in self.runs if run.status in statuses]
-
-    def facts(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "study": self.name,
-            "path": str(self.path),
-            "active": self.active,
-            "runs": len(self.runs),
-            **{status: self.counts().get(status, 0) for status in STATUSES},
-            "errors": {run.planned.folder_name: run.error for run in self.with_status("failed")},
-        }
-
-
-def study_status(folder: Path) -> StudyProgress:
-    """How a study stands, by what is on disk; also while it runs."""
-    manifest = read_manifest(folder)
-    errors = read_errors(folder)
-    rows = tuple(_row(folder, planned, errors.get(planned.path)) for planned in planned_in(manifest))
-    return StudyProgress(folder, str(manifest.get("name", "")), is_locked(folder), rows)
-
-
-def _row(folder: Path, planned: PlannedRun, error: str | None) -> Row:
-    status, said = status_of(folder, planned)
-    if error and status in ("planned", "interrupted"):  # as its driver saw it last
-        status = "failed"
-    return Row(planned, status, (error or said) if status == "failed" else None)
