@@ -15,8 +15,6 @@ from wirelessdl.run.build import World
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
 from wirelessdl.units import format_range, prefixed, to_s, w_to_dbm
 
-_MAX_LISTED_NODES, _MAX_LISTED_CLASSES = 20, 20
-
 
 def coherence(world: World) -> str:
     """How long the channel holds still, against how long a payload takes."""
@@ -164,26 +162,17 @@ def _heard(world: World) -> str:
 
 
 def _labels(world: World) -> str:
-    """How labels fall to nodes: counts of each class where that is short, else the extremes."""
+    """How labels fall to nodes: the extremes; `plot --figure partition` of a run draws all."""
     data = world.data
     if data.task == "regression":
         means = [float(data.train_y[client].mean()) for client in world.client_indices]
         return f"real numbers, {min(means):.3g} to {max(means):.3g} in the mean of a node"
     counts = class_histogram(data.train_y, world.client_indices, data.classes)
     held, most = (counts > 0).sum(axis=1), (counts / counts.sum(axis=1, keepdims=True)).max(axis=1)
-    lines = [
+    return (
         f"{held.min()} to {held.max()} of {data.classes} classes a node; "
         f"its commonest is {most.min():.0%} to {most.max():.0%} of what it has"
-    ]
-    if data.classes <= _MAX_LISTED_CLASSES:
-        width = len(str(counts.max()))
-        lines += [
-            f"node {node:>{len(str(world.nodes))}}: " + " ".join(f"{count:>{width}}" for count in row)
-            for node, row in enumerate(counts[:_MAX_LISTED_NODES])
-        ]
-        if len(counts) > _MAX_LISTED_NODES:
-            lines.append(f"and {len(counts) - _MAX_LISTED_NODES} more nodes")
-    return "\n".join(lines)
+    )
 
 
 EVERYONE = "everyone else, all nodes colluding"
