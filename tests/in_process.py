@@ -9,7 +9,7 @@ import tomli_w
 from conftest import tiny_table
 
 from wirelessdl.study import cluster as cluster_module
-from wirelessdl.study import sweep
+from wirelessdl.study import engine
 from wirelessdl.study.cluster import _SETTINGS, DaskCluster, _quiet
 
 
@@ -34,7 +34,7 @@ def in_process(**_: object) -> Iterator[DaskCluster]:
 def one_for_all() -> Iterator[DaskCluster]:
     """All studies made within share one such cluster."""
     with in_process() as cluster, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep, "open_cluster", lambda **_: nullcontext(cluster))
+        patch.setattr(engine, "open_cluster", lambda **_: nullcontext(cluster))
         patch.setattr(cluster_module, "_POLL_S", 0.02)
         yield cluster
 

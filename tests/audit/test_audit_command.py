@@ -20,13 +20,11 @@ PAIRWISE = ["privacy.noise=pairwise", "power.objective=own-noise"]
 
 def test_a_sound_engine_passes_and_the_attack_comes_close():
     report = audit_scenario(attacked(), QUICK)
-    own, link = report.views
+    (own,) = report.views
     assert report.sound
     assert report.reach > 0.9
     # 200 trials after the pilot leave about 0.3 of mu unproven
     assert 0.6 * own.proven < own.attack < own.proven
-    assert 0 <= link.attack < link.proven
-    assert link.receiver != report.node
 
 
 @pytest.mark.parametrize("broken", [halve_noise, stop_clipping])

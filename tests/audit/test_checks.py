@@ -23,9 +23,9 @@ from broken_engines import (
 )
 from scipy.stats import chi2
 
+from wirelessdl.audit.audit import AuditJob, make_trial, trial_streams
 from wirelessdl.audit.canary import candidates
 from wirelessdl.audit.checks import product_bound, run_checks, square_bound
-from wirelessdl.audit.trials import AuditJob, make_trial, trial_streams
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.run.build import build
 
@@ -117,7 +117,7 @@ def checks_of(scenario, rounds=4):
     """What the command checks, with the first canary that there is."""
     world = build(scenario, device="cpu")
     canary = next(iter(candidates(world.data, world.client_indices[0])))
-    trial, (recording, _) = make_trial(AuditJob(scenario, rounds, 0, 32, canary, "batch", None, None))
+    trial, (recording, _) = make_trial(AuditJob(scenario, rounds, 0, 32, canary, "batch"))
     return {
         check.name: check
         for check in run_checks(trial.engines, recording, 0, lambda number: trial_streams(scenario, number))

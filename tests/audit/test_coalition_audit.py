@@ -8,10 +8,9 @@ import tomli_w
 import torch
 from broken_engines import REGRESSION, assert_gaussian, attacked, halve_noise
 
-from wirelessdl.audit.audit import AuditOptions, audit_scenario
+from wirelessdl.audit.audit import AuditJob, AuditOptions, audit_scenario, make_trial, run_trials, trial_streams
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record
-from wirelessdl.audit.trials import AuditJob, make_trial, run_trials, trial_streams
 from wirelessdl.audit.wiretap import CanaryTrial
 from wirelessdl.mechanism.pairwise import Roster
 from wirelessdl.privacy.coalition import group_variance
@@ -39,7 +38,7 @@ def pairwise(coalition, nodes=5, privacy=None, learning=None, **sections):
 def job_of(scenario, members, rounds=3):
     world = build(scenario, device="cpu")
     canary = next(iter(candidates(world.data, world.client_indices[0])))
-    return AuditJob(scenario, rounds, 0, SAMPLES, canary, "batch", None, members)
+    return AuditJob(scenario, rounds, 0, SAMPLES, canary, "batch", members)
 
 
 def hiding_variance(pairs, node, members):

@@ -26,17 +26,16 @@ def test_an_engine_that_starts_again_is_as_if_just_built(sampling):
 
 def test_gradients_are_those_of_the_round():
     engine = make(bytes_data(), nodes=3, projection_radius=1e9)
-    tap = Wiretap(engine)
     engine.round(order(3))
     for node in range(3):
         batch = engine.sampler.batch(engine.draws, node, 1)
-        held = tap.held[node]
+        held = engine.held[node]
         found = engine.gradients(node, [batch, batch[:0]], torch.stack([held, held]))
         torch.testing.assert_close(held - 0.3 * found[0], engine.x[node])
         assert not found[1].any()  # nobody's gradient is none
 
 
-def test_a_wiretap_hears_what_is_sent_and_what_arrives():
+def test_a_wiretap_hears_what_is_sent():
     engine = make(bytes_data(), nodes=3)
     tap = Wiretap(engine)
     weights = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])
@@ -45,5 +44,3 @@ def test_a_wiretap_hears_what_is_sent_and_what_arrives():
     eta = torch.empty_like(before)
     engine.draws.fill_normal(eta, 1, "noise")
     torch.testing.assert_close(tap.sent, before + 0.1 * eta)
-    torch.testing.assert_close(tap.arrived, torch.as_tensor(weights) @ tap.sent)
-    assert not torch.equal(tap.arrived, tap.held)  # the receivers' own noise is in what they hold

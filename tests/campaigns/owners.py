@@ -71,7 +71,7 @@ def tried(rng, folder, made, counts):
     command("list", str(place.parent), allowed=(0, 2))
     page = ("--out", str(folder / "pages" / "page.html"))
     if name == "study":
-        command("sweep", "--status", str(place), allowed=(0, 2))
+        command("list", str(place), allowed=(0, 2))
         command("report", str(place), *page, allowed=(0, 2))
         command("compare", str(place), allowed=(0, 2))
         code = command("sweep", "--resume", str(place), "--jobs", "1", "--quiet", allowed=(0, 1, 2))

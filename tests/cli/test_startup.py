@@ -67,15 +67,11 @@ def modules_of(folder, *arguments):
         ["verify", "RUN"],
         ["sweep", "--help"],
         ["reproduce", "--help"],
-        ["sweep", "--status", "STUDY"],
     ],
     ids=" ".join,
 )
 def test_commands_that_train_nothing_load_no_torch(arguments, runs, tmp_path):
-    names = {"RUN": str(runs[0]), "OTHER": str(runs[1]), "RUNS": str(runs[0].parent), "STUDY": str(tmp_path)}
-    if "STUDY" in arguments:
-        manifest = {"schema": 1, "name": "s", "varied": [], "cells": [], "seeds": [], "runs": []}
-        (tmp_path / "study.json").write_text(json.dumps(manifest))
+    names = {"RUN": str(runs[0]), "OTHER": str(runs[1]), "RUNS": str(runs[0].parent)}
     loaded = modules_of(tmp_path, *(names.get(argument, argument) for argument in arguments))
     assert "wirelessdl.cli.main" in loaded
     assert not loaded & {"torch", "torchvision", "dask", "distributed"}

@@ -106,7 +106,7 @@ def test_python_and_toml_of_a_page_can_be_read(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page) and page not in NOTEBOOKS])
 def test_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
-    monkeypatch.setattr("wirelessdl.study.sweep.open_cluster", in_process)  # a study's processes would load torch anew
+    monkeypatch.setattr("wirelessdl.study.engine.open_cluster", in_process)  # a study's processes would load torch anew
     checkout(tmp_path)
     with chdir(tmp_path):
         monkeypatch.syspath_prepend(str(tmp_path))
@@ -172,7 +172,7 @@ def run_page(name: str) -> dict:
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("wirelessdl.study.sweep.open_cluster", in_process)
+    monkeypatch.setattr("wirelessdl.study.engine.open_cluster", in_process)
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def ran(tmp_path_factory):
     """The folder in which all blocks ran, and what each printed."""
     folder = tmp_path_factory.mktemp("readme")
     with chdir(folder), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wirelessdl.study.sweep.open_cluster", in_process)  # a study's processes would load torch anew
+        patch.setattr("wirelessdl.study.engine.open_cluster", in_process)  # a study's processes would load torch anew
         return folder, run_blocks(folder, in_this_process)
 
 

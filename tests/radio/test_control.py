@@ -13,7 +13,6 @@ from wirelessdl.mixing import mix, uniform_air
 from wirelessdl.radio.energy import ControlLosses
 from wirelessdl.round.multiplier import SparseMean, make_multiplier
 from wirelessdl.run.build import build
-from wirelessdl.run.warnings import scenario_warnings
 from wirelessdl.streams import Streams
 
 NUMBER_S = 16 / 1e7
@@ -86,7 +85,6 @@ def test_a_run_that_needs_no_control_channel_pays_nothing_for_it(power):
     assert not np.concatenate([times.report_s, times.answer_s, times.z_send_s, times.z_listen_s]).any()
     assert (world.frame.feedback_ns, world.frame.exchange_ns) == (0, 0)
     assert world.always_complete
-    assert any("nothing goes over the control channel" in line for line in scenario_warnings(world))
 
 
 def test_batteries_pay_for_the_control_channel():

@@ -225,7 +225,6 @@ def test_parts_that_break_their_word_later_on_are_named(override, words, tmp_pat
     [
         (["power.objective='sum'", "power.schedule='static'"], 'power.schedule is "static" while nodes move'),
         (["radio.interference='physical'"], "loud nodes that are no neighbours drown"),
-        (["radio.csi='pilots'", "radio.thermal_noise=false"], "pilots without noise are perfect CSI"),
     ],
 )
 def test_what_means_less_than_it_seems_is_warned_about(overrides, words, wirelessdl_command):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import chdir
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from interrupting import assert_same_tables
 from loopback import PATIENCE_S, Loopback, wait_until
 
 import wirelessdl
-from wirelessdl.study.folder import read_plan, study_status
+from wirelessdl.study.folder import read_plan
 from wirelessdl.study.plan import make_plan
 from wirelessdl.study.study_file import read_study
+from wirelessdl.trace.catalog import runs_in
+from wirelessdl.trace.study import status_of
 
 pytestmark = pytest.mark.slow
 
@@ -41,12 +44,17 @@ def holding(folder: Path, *arguments: str) -> subprocess.Popen:
     return driver
 
 
+def counts(study: Path) -> dict[str, int]:
+    """Runs by their status, which their directories tell."""
+    return Counter(status_of(study, planned)[0] for planned in read_plan(study)[0].planned())
+
+
 def resume(folder: Path, *arguments: str) -> None:
     """Go on with the study to its end; no run was run to its end twice."""
     driver = sweep(folder, "--resume", "out", *arguments)
     out, error = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 0, out + error
-    assert study_status(folder / "out").counts() == {"finished": 24}
+    assert counts(folder / "out") == {"finished": 24}
     assert ends(folder) == 24
 
 
@@ -93,7 +101,7 @@ def test_a_killed_worker_and_a_killed_scheduler_cost_nothing_but_time(tmp_path, 
             f"wirelessdl sweep --resume out --scheduler {cluster.address}"
         )
         (tmp_path / "hold").unlink()
-        done = study_status(study).counts()
+        done = counts(study)
         assert 8 <= done["finished"] < 24
         with Loopback(tmp_path) as another:  # while the workers of the first may still be at it
             resume(tmp_path, "--scheduler", another.address)
@@ -108,7 +116,7 @@ def test_a_killed_driver_takes_its_workers_along_and_the_study_goes_on(tmp_path,
     driver.communicate(timeout=PATIENCE_S)
     wait_until(lambda: not any(map(alive, held(tmp_path))), "the end of the workers")
     (tmp_path / "hold").unlink()
-    assert study_status(tmp_path / "out").counts() == {"interrupted": 2, "planned": 22}
+    assert counts(tmp_path / "out") == {"interrupted": 2, "planned": 22}
     resume(tmp_path, "--jobs", "2")
     assert_same_study(tmp_path / "out", one_by_one)
 
@@ -123,9 +131,8 @@ def test_ctrl_c_stops_runs_after_their_round_and_resume_goes_on_within_them(tmp_
     out, error = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 130, out + error
     assert error.strip() == "stopped; 0 of 24 runs are finished; go on with: wirelessdl sweep --resume out"
-    status = study_status(tmp_path / "out")
-    assert status.counts() == {"interrupted": 2, "planned": 22}
-    assert {run.figures["round"] for run in status.with_status("interrupted")} == {HELD_IN}
+    assert counts(tmp_path / "out") == {"interrupted": 2, "planned": 22}
+    assert {run.round for run in runs_in(tmp_path / "out" / "runs")} == {HELD_IN}
     assert ends(tmp_path) == 0
     resume(tmp_path, "--jobs", "2")
     assert_same_study(tmp_path / "out", one_by_one)
@@ -154,7 +161,7 @@ def test_a_run_that_kills_its_worker_twice_has_failed_and_the_others_have_not(tm
         "c000-s3-r1: its worker died, and the next one, too: out of memory, or killed",
         "1 of 2 runs failed; the others are kept; try again with: wirelessdl sweep --resume out",
     ]
-    assert study_status(tmp_path / "out").counts() == {"finished": 1, "failed": 1}
+    assert sorted(wirelessdl.open_study(tmp_path / "out").index["status"]) == ["failed", "finished"]
 
 
 def alive(pid: int) -> bool:

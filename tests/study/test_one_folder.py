@@ -8,7 +8,8 @@ from in_process import in_process, write_quick
 
 from wirelessdl.errors import StudyError
 from wirelessdl.run.session import simulate
-from wirelessdl.study import engine, sweep
+from wirelessdl.study import engine
+from wirelessdl.study.plan import spec_of
 from wirelessdl.trace.files import LockedError, RunLock
 from wirelessdl.trace.study import RUNS, read_manifest
 
@@ -16,8 +17,8 @@ from wirelessdl.trace.study import RUNS, read_manifest
 def plan_of(folder, values, key="network.nodes"):
     write_quick(folder)
     with chdir(folder):
-        spec = sweep.spec_of("tiny.toml", {key: values}, None, None, (), (), False)
-        return sweep.plan_of(spec, sweep.Options(jobs=1, threads=1))
+        spec = spec_of("tiny.toml", {key: values}, None, None, (), (), False)
+        return engine.plan_of(spec, engine.Options(jobs=1, threads=1))
 
 
 @pytest.mark.parametrize("still_runs", [True, False])

@@ -17,7 +17,7 @@ from in_process import one_for_all, write_quick
 
 import wirelessdl
 from wirelessdl.errors import StudyError
-from wirelessdl.study import sweep
+from wirelessdl.study import engine
 from wirelessdl.study.reproduce import PAPER, bundled_studies, reproductions, run_study, with_scale
 
 sys.path.append(str(ROOT / "docs" / "reproduction"))
@@ -116,8 +116,8 @@ def test_interrupted_and_resumed_every_csv_has_the_same_bytes(folder):
     with chdir(folder):
         one = reproductions("mine.toml", "smoke", "hardened")[0]
         study = folder / "cut" / one.name
-        options = sweep.Options(jobs=1, threads=1)
-        result = run_study(study, one.plan, options, sweep.Listener(), lambda: any(study.rglob("summary.json")))
+        options = engine.Options(jobs=1, threads=1)
+        result = run_study(study, one.plan, options, engine.Listener(), lambda: any(study.rglob("summary.json")))
         assert result.stopped
         assert result.counts["finished"] < len(one.plan)
         said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "cut")

@@ -25,12 +25,13 @@ from loopback import PATIENCE_S, wait_until
 import wirelessdl
 from wirelessdl.errors import StudyError, TraceError
 from wirelessdl.study import cluster as cluster_module
-from wirelessdl.study import engine, sweep
+from wirelessdl.study import engine
 from wirelessdl.study.cluster import DaskCluster, Done, SchedulerLost
-from wirelessdl.study.folder import write_plan
+from wirelessdl.study.folder import read_plan, write_plan
+from wirelessdl.study.plan import spec_of
 from wirelessdl.study.task import RunTask, check, run_or_resume
 from wirelessdl.trace.files import RunLock
-from wirelessdl.trace.study import STOP, figures_of, planned_in, read_manifest, sealed, status_of, task_lock
+from wirelessdl.trace.study import STOP, figures_of, read_manifest, sealed, status_of, task_lock
 
 BROKEN = """
 import os
@@ -109,7 +110,7 @@ def test_the_manifest_says_what_decides_results(study):
         "overrides": ["privacy.epsilon_max=inf", "network.nodes=3"],
         "baseline": None,
     }
-    assert {run.path for run in planned_in(manifest)} == set(rows(study)["path"])
+    assert {run.path for run in read_plan(study)[0].planned()} == set(rows(study)["path"])
     threads = {wirelessdl.open_run(study / path).provenance["threads"] for path in rows(study)["path"]}
     assert threads == {manifest["threads"]}
 
@@ -128,10 +129,9 @@ def test_a_complete_study_says_so_and_resuming_it_restores_its_index_and_nothing
     index = rows(study)
     (study / "index.parquet").unlink()
     with chdir(study.parent):
-        assert command_line("sweep", "--status", "out").out == "out  complete: 12 runs, 12 finished\n"
-        told = json.loads(command_line("sweep", "--status", "out", "--json").out)
         done = command_line("sweep", "--resume", "out")
-    assert (told["finished"], told["runs"], told["active"], told["errors"]) == (12, 12, False, {})
+        told = json.loads(command_line("list", "out", "--json").out.splitlines()[0])
+    assert (told["finished"], told["runs"], told["state"], told["error"]) == (12, 12, "done", "")
     assert done.out.strip() == "12 runs in out, all finished before; index in out/index.parquet"
     pd.testing.assert_frame_equal(rows(study), index)
     assert before == {path: path.stat().st_mtime_ns for path in study.glob("runs/*/*/*")}
@@ -243,11 +243,10 @@ def test_a_finished_run_without_readable_figures_is_not_counted_as_finished(stud
     path.write_bytes(content)
     try:
         with chdir(study.parent):
-            seen, done = command_line("sweep", "--status", "out"), command_line("sweep", "--resume", "out")
+            done = command_line("sweep", "--resume", "out")
     finally:
         path.write_bytes(before)
         (study / "index.parquet").write_bytes(index)
-    assert "1 failed" in seen.out
     assert done.code == 1
     assert "summary.json" in done.err
 
@@ -266,10 +265,10 @@ def test_every_flipped_bit_of_the_manifest_is_noticed(study, tmp_path):
 
 
 def test_another_table_in_place_of_the_index(study, tmp_path):
-    """Found by damages: a traceback of sweep --status."""
+    """Found by damages: a traceback."""
     copy = shutil.copytree(study, tmp_path / "copy")
     shutil.copy(next(copy.glob("runs/*/nodes/*.parquet")), copy / "index.parquet")
-    assert command_line("sweep", "--status", str(copy)).out.endswith("complete: 12 runs, 12 finished\n")
+    assert "index.parquet: has no column status" in command_line("list", str(copy)).out
     assert "copy/index.parquet: " in command_line("compare", str(copy)).err
     assert command_line("sweep", "--resume", str(copy)).code == 0
     pd.testing.assert_frame_equal(rows(copy), rows(study))
@@ -277,7 +276,7 @@ def test_another_table_in_place_of_the_index(study, tmp_path):
 
 def test_a_study_without_its_manifest_is_named_as_such(study, tmp_path):
     """Found by damages: compare asked for a second run."""
-    assert "not a study (no study.json)" in command_line("sweep", "--status", str(tmp_path)).err
+    assert "not a study (no study.json)" in command_line("sweep", "--resume", str(tmp_path)).err
     assert "no such folder" in command_line("sweep", "--resume", str(tmp_path / "x")).err
     copy = shutil.copytree(study, tmp_path / "copy", ignore=shutil.ignore_patterns("runs"))
     (copy / "study.json").unlink()
@@ -331,9 +330,9 @@ def test_failures_are_isolated_told_in_one_line_and_can_be_tried_again(tmp_path)
         line, last = done.err.splitlines()
         assert line == f"{failed['path'].removeprefix('runs/')}: {failed['error']}"
         assert last == ("1 of 3 runs failed; the others are kept; try again with: wirelessdl sweep --resume out")
-        status = command_line("sweep", "--status", "out").out
-        assert "not running: 3 runs, 2 finished, 1 failed" in status
-        assert "struck" in status
+        listed = command_line("list", "out").out
+        assert "2/3" in listed
+        assert "struck" in listed
         again = command_line("sweep", "--resume", "out")
         assert again.code == 0, again.err
     assert set(rows(tmp_path / "out")["status"]) == {"finished"}
@@ -352,10 +351,7 @@ def test_a_bug_leaves_its_traceback_in_a_file(tmp_path, monkeypatch):
     assert "ZeroDivisionError: oops (traceback in errors/c000-s3-r1.txt)" in done.err
     assert "in broken" in (tmp_path / "out" / "errors" / "c000-s3-r1.txt").read_text()
     assert rows(tmp_path / "out")["status"].tolist() == ["failed"]
-    (listed,) = [
-        line for line in command_line("sweep", "--status", str(tmp_path / "out")).out.splitlines() if "oops" in line
-    ]
-    assert listed.startswith("c000-s3-r1: ZeroDivisionError")
+    assert "out: c000-s3-r1: ZeroDivisionError: oops" in command_line("list", str(tmp_path / "out")).out
 
 
 def test_a_changed_file_of_the_users_is_not_gone_on_with(tmp_path):
@@ -376,10 +372,10 @@ def test_one_driver_at_a_time(tmp_path):
         command_line("sweep", "tiny.toml", "--no-local", "--out", "out")
         with RunLock(Path("out")):
             done = command_line("sweep", "--resume", "out")
-            status = command_line("sweep", "--status", "out").out
+            listed = command_line("list", "out").out
     assert done.code == 2
     assert "out: is being written by process" in done.err
-    assert "out  running: 1 runs, 1 failed" in status
+    assert "running" in listed
 
 
 def test_python_sweeps_a_scenario_and_opens_the_study(tmp_path):
@@ -436,9 +432,7 @@ def task_for(folder):
     """A study of one run, planned but not begun, and its task."""
     write_quick(folder, scenario={"rounds": 30}, trace={"checkpoint_every": 20, "flush_every": 20})
     with chdir(folder):
-        plan = sweep.plan_of(
-            sweep.spec_of("tiny.toml", {}, None, None, (), (), False), sweep.Options(jobs=1, threads=1)
-        )
+        plan = engine.plan_of(spec_of("tiny.toml", {}, None, None, (), (), False), engine.Options(jobs=1, threads=1))
     write_plan(folder / "out", plan, {})
     (planned,) = plan.planned()
     job = engine.job_of(plan, plan.cells[0], planned.seed, planned.run)

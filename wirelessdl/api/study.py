@@ -106,14 +106,15 @@ def sweep(
     scenario: a file, a bundled name, a loaded scenario, or a study file. seeds, runs: how many, counted from the
     scenario's own, or which. vary: values by key, which may be parameters of an object (`channel.models.0.exponent`) or
     objects (`{"channel": [Street(2), Street(3)]}`). resume: the directory of a study to go on with, instead of a
-    scenario. parts: objects in place of the scenario's parts, `channel=Street()`; with resume, those that the study
-    cannot make again from its directory. Runs that fail are named in a warning and in the index; the others are there.
+    scenario. parts: objects in place of the scenario's parts, `channel=Street()`; with resume, those that
+    the study was started with. Runs that fail are named in a warning and in the index; the others are there.
     In a script, call it under `if __name__ == "__main__":`, because worker processes import the script.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(1)  # a worker that imports a script without the guard: the driver says what is missing
     from wirelessdl.study import Listener
-    from wirelessdl.study.sweep import Options, plan_of, resume_in, spec_of, start_in
+    from wirelessdl.study.engine import Options, plan_of, resume_in, start_in
+    from wirelessdl.study.plan import spec_of
 
     options = Options(jobs, scheduler, threads, device, force)
     if resume is not None:

@@ -8,9 +8,6 @@ Views, and what the attacker knows in each:
            that pairs share is known: all other nodes collude.
     coalition   where pairs share noise: everything that anyone sends in the first rounds, all un-noised models but
            j's, and all noise that touches one of c colluding nodes; beside it the ledger's proven total of that view.
-    link   what one receiver hears in one frame, and all un-noised models but j's; beside it Theorem 1 for that frame.
-           Not under TDMA, where a receiver hears j alone and the views are one; nor where pairs share noise or mixing
-           passes send on what was received, where nothing is claimed for a link.
 
 Beside the attack stand checks of conditions that the proof rests on (`wirelessdl.audit.checks`): the attacker is handed
 what the engine holds, and assumes the law that is declared, so an attack alone would not see either broken.
@@ -18,23 +15,30 @@ what the engine holds, and assumes the law that is declared, so an attack alone 
 A run that is sound fails the audit with probability at most `doubt` for each view.
 """
 
-from collections.abc import Callable
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.audit.canary import candidates, cut
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.audit.canary import Canary, candidates, cut, planted
 from wirelessdl.audit.checks import Check, run_checks
-from wirelessdl.audit.recording import LinkCharge, Recording, record, same_frames
-from wirelessdl.audit.trials import AuditJob, TrialScores, make_trial, run_trials, trial_streams
-from wirelessdl.audit.wiretap import CanaryTrial, Knowledge, LinkView
+from wirelessdl.audit.recording import Recording, record, same_frames
+from wirelessdl.audit.wiretap import CANARY, CanaryTrial, Knowledge, Scores
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.families import member
+from wirelessdl.learning.runtime import use_threads
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.privacy.attack import MIN_TRIALS, Evidence, attack_epsilon, sender_claim, weigh
-from wirelessdl.privacy.terms import PrivacyAssumptions, Proven, View
+from wirelessdl.privacy.terms import PrivacyAssumptions, Proven
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.streams import Streams
 
 DOUBT = 0.05
 _FIRST_REHEARSAL = 1 << 31  # number of its streams: beyond all trials
@@ -42,6 +46,7 @@ _FIRST_CHECK = 3 << 30  # likewise of checks
 _FULL_SAMPLES = 64  # samples of a node under full batches: epsilon does not depend on it, time does
 _FRACTION_SAMPLES = 256  # samples of a node whose batch is a share of them: the sampling rate stays
 _BATCHES_PER_NODE = 4  # samples of a node, in batches, where batches are drawn
+_TRIALS_PER_TASK = 25  # that a process takes at a time
 
 
 @dataclass(frozen=True)
@@ -59,22 +64,41 @@ class AuditOptions:
     coalition: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class AuditJob:
+    """All that a process needs to run trials."""
+
+    scenario: Scenario
+    rounds: int
+    node: int
+    samples: int | None
+    canary: Canary
+    knowledge: Knowledge
+    coalition: tuple[int, ...] | None = None  # nodes that collude, where pairs share noise
+
+
+@dataclass(frozen=True, eq=False)
+class TrialScores:
+    """Scores of every trial, `[trials]`: which data set it ran on, and all views' log-likelihood ratios."""
+
+    with_canary: BoolArray
+    own: FloatArray
+    coalition: FloatArray
+
+
 @dataclass(frozen=True, kw_only=True)
 class ViewAudit:
     """One view: epsilon that the attack reached and epsilon that is claimed, both at delta.
 
     adversary: against whom it is claimed, in words; coalition: the nodes that colluded in the attack, where some did.
-    receiver, round: of the link view.
     """
 
-    view: View
+    view: Proven
     adversary: str
     coalition: tuple[int, ...] | None = None
     attack: float
     proven: float
     delta: float
-    receiver: int | None = None
-    round: int | None = None
     evidence: Evidence
 
     @property
@@ -121,21 +145,17 @@ def audit_scenario(
         raise ScenarioError(
             f"{scenario.origin}: the proven total of node {node} over {options.rounds} rounds {what}; nothing to audit"
         )
-    link = recording.worst_link(node) if terms.counts_links and scenario.radio.access.name == "oac" else None
-    view = None if link is None else LinkView(link.receiver, link.round, scenario.privacy.credit_thermal)
     members = None
     if terms.shares_noise:
         members = recording.worst_coalition(node, options.coalition or terms.coalition)
     jobs = [
-        AuditJob(scenario, options.rounds, node, samples, canary, _knowledge(terms), view, members)
+        AuditJob(scenario, options.rounds, node, samples, canary, _knowledge(terms), members)
         for canary in candidates(whole.data, whole.client_indices[node], across=scenario.privacy.gram_share > 0)
     ]
     job, trial = _rehearse(jobs, recording)
     checks = run_checks(trial.engines, recording, node, lambda number: trial_streams(scenario, _FIRST_CHECK + number))
     trials = run_trials(job, trial, options.trials, options.workers, on_progress)
     views = [_sender_audit(job, recording, trials, terms, sampler, proven_view) for proven_view in recording.totals]
-    if link is not None:
-        views.append(_link_audit(link, trials, scenario.privacy.delta))
     return AuditReport(
         node=node,
         nodes=world.nodes,
@@ -252,16 +272,89 @@ def _sender_audit(
     )
 
 
-def _link_audit(link: LinkCharge, trials: TrialScores, delta: float) -> ViewAudit:
-    evidence = weigh(trials.link, trials.with_canary, doubt=DOUBT)
-    # one frame, batch sampling not credited by Theorem 1: mu is what it bounds
-    return ViewAudit(
-        view="link",
-        adversary="one receiver in one frame",
-        attack=attack_epsilon(evidence, delta),
-        proven=link.epsilon,
-        delta=delta,
-        receiver=link.receiver,
-        round=link.round,
-        evidence=evidence,
-    )
+# --- trials, in as many processes as wanted; each builds its two engines once
+
+
+def make_trial(job: AuditJob) -> tuple[CanaryTrial, tuple[Recording, Recording]]:
+    """The two worlds of a job, built, and their frames."""
+    worlds = [
+        build(job.scenario, device="cpu", plant=planted(job.canary, job.node, job.samples, with_canary=with_canary))
+        for with_canary in (False, True)
+    ]
+    if job.scenario.privacy.adjacency == "zero-out":
+        try:
+            worlds[0].learning.zero_out(int(worlds[0].client_indices[job.node][CANARY]))
+        except ValueError as error:
+            raise ScenarioError(f"{job.scenario.origin}: {error}; audit it as replace-one neighbours") from None
+    without, present = (record(world, job.rounds) for world in worlds)
+    engines = (worlds[0].learning, worlds[1].learning)
+    trial = CanaryTrial(engines, without.inputs, job.node, job.knowledge, job.coalition)
+    return trial, (without, present)
+
+
+def trial_streams(scenario: Scenario, number: int) -> Streams:
+    """Random streams of a trial: batches and noise; all else is drawn from the scenario's own."""
+    section = scenario.scenario
+    return Streams(section.seed, (section.run << 32) + number)
+
+
+def run_trials(
+    job: AuditJob, trial: CanaryTrial, count: int, workers: int, on_progress: Callable[[int], None] = lambda _: None
+) -> TrialScores:
+    """Scores of all trials. trial: used where workers is 1; on_progress: called with the number of trials done."""
+    section = job.scenario.scenario
+    coin = Streams(section.seed, section.run).draws("audit.coin").integers(0, 2, count).astype(bool)
+    pieces = [range(start, min(start + _TRIALS_PER_TASK, count)) for start in range(0, count, _TRIALS_PER_TASK)]
+    own, coalition = np.zeros((2, count))
+    done = 0
+    for piece, found in _each(job, trial, pieces, coin, min(workers, len(pieces))):
+        for number, scores in zip(piece, found):
+            own[number], coalition[number] = scores.own, scores.coalition
+        done += len(found)
+        on_progress(done)
+    return TrialScores(coin, own, coalition)
+
+
+def _each(
+    job: AuditJob, trial: CanaryTrial, pieces: Sequence[range], coin: BoolArray, workers: int
+) -> Iterator[tuple[range, list[Scores]]]:
+    if workers == 1:
+        for piece in pieces:
+            yield piece, [trial.run(bool(coin[number]), trial_streams(job.scenario, number)) for number in piece]
+        return
+    # a fork would copy torch's threads in whatever state they are
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=(job,)) as pool:
+        try:
+            waiting = {pool.submit(_run, piece, coin[piece.start : piece.stop]): piece for piece in pieces}
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+_here: list[tuple[AuditJob, CanaryTrial]] = []  # of a process that runs trials
+
+
+def _start(job: AuditJob) -> None:
+    sys.stdout = sys.stderr  # standard output is the command's, for its results
+    _end_with_parent()
+    use_threads(1)
+    _here[:] = [(job, make_trial(job)[0])]
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would wait for trials for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="wirelessdl-parent", daemon=True).start()
+
+
+def _run(piece: range, coin: BoolArray) -> list[Scores]:
+    job, trial = _here[0]
+    return [trial.run(bool(side), trial_streams(job.scenario, number)) for number, side in zip(piece, coin)]

@@ -24,16 +24,6 @@ from wirelessdl.run.wiring import make_engine
 
 
 @dataclass(frozen=True, eq=False)
-class LinkCharge:
-    """The link that leaks most of a node in one frame, as charged: mu and epsilon of that frame by Theorem 1."""
-
-    receiver: int
-    round: int
-    mu: float
-    epsilon: float
-
-
-@dataclass(frozen=True, eq=False)
 class Recording:
     """Frames of the first rounds, and the ledger that charged them."""
 
@@ -71,18 +61,6 @@ class Recording:
         # rounded, so that the last bit does not choose among equals
         order = np.argsort(-np.round(shared, 9), kind="stable")
         return tuple(sorted(order[: min(size, len(shared) - 1)].tolist()))
-
-    def worst_link(self, node: int) -> LinkCharge | None:
-        """None where nobody hears the node while it has anything to hide."""
-        charges = [
-            LinkCharge(
-                int(release.link_rx[link]), one.round, float(release.link_mu[link]), float(one.charged.link[link])
-            )
-            for one in self.decisions
-            for release in (one.release,)
-            for link in np.flatnonzero((release.link_tx == node) & (release.link_mu > 0))
-        ]
-        return max(charges, key=lambda charge: charge.mu, default=None)
 
 
 class _Recorder(Engine):

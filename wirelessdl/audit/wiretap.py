@@ -20,9 +20,6 @@ Where pairs of nodes share noise, what node j sent is seen by a coalition that k
 (`wirelessdl.audit.collusion`): all other nodes for the own view, some of them for the coalition's. Then noise_scale
 is the deviation of what they do not know. Mixing passes add nothing: they carry functions of what was sent and of
 receiver noise, and s_j, which the attacker knows, is what j held after them.
-
-The link view: what one receiver hears in one frame, all its noise included, and the un-noised models of the other
-senders known.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,15 +30,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import IntArray
 from wirelessdl.audit.collusion import Leftover, listed
-from wirelessdl.audit.hearing import OffsetHearing, dense_row
 from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.exchange import Exchange
 from wirelessdl.learning.records import PairInput, RoundInput
-from wirelessdl.learning.superposition import Segment, Superposer, quadrature
+from wirelessdl.learning.superposition import Segment, Superposer
 from wirelessdl.streams import Streams
 
 Knowledge: TypeAlias = Literal["rate", "rest", "batch"]
@@ -49,16 +45,15 @@ CANARY = 0  # position of the canary among its node's samples
 
 
 class _Heard(Superposer):
-    """The air; it calls `tell` with every superposition: what was sent, receiver noise, what is held."""
+    """The air; it calls `tell` with what is sent."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, tell: Callable[[Tensor, Tensor, Tensor], None]):
+    def __init__(self, device: torch.device, dtype: torch.dtype, tell: Callable[[Tensor], None]):
         super().__init__(device, dtype)
         self._tell = tell
 
     def superpose(self, segments: tuple[Segment, ...], sent: Tensor, out: Tensor) -> None:
-        before = out.clone()
         super().superpose(segments, sent, out)
-        self._tell(sent, before, out)
+        self._tell(sent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +66,7 @@ class _Forced:
 
 
 class Wiretap(Exchange):
-    """An engine's air, listened to: the last payload, `sent` with its noise, what `arrived` and is `held`; its passes.
+    """An engine's air, listened to: the last payload, `sent` with its noise, and its passes.
 
     A node can be forced to send a target, whatever its model x is: its noise is then target - x. Noise is rounded to
     the engine's numbers, which would show in the last bits of w. So the model is handed on less that rounding, about
@@ -83,9 +78,9 @@ class Wiretap(Exchange):
         air = engine.exchange
         super().__init__(air.nodes, air.size, air.device, air.dtype, air.workers)
         self.air = _Heard(air.device, air.dtype, self._hear_payload)
-        self.held_air = _Heard(air.device, air.dtype, lambda sent, *_: self.passed.append(sent.clone()))
+        self.held_air = _Heard(air.device, air.dtype, lambda sent: self.passed.append(sent.clone()))
         self.attack, self.robust, self.radius = air.attack, air.robust, air.radius
-        self.sent = self.arrived = self.held = torch.empty(0)
+        self.sent = torch.empty(0)
         self.passed: list[Tensor] = []  # what was sent in each further step, or held before each announced payload
         self._forced: _Forced | None = None
         engine.exchange = self
@@ -129,8 +124,8 @@ class Wiretap(Exchange):
         if forced is not None:
             out[forced.node] = forced.noise
 
-    def _hear_payload(self, sent: Tensor, before: Tensor, out: Tensor) -> None:
-        self.sent, self.arrived, self.held, self.passed = sent.clone(), out - before, out.clone(), []
+    def _hear_payload(self, sent: Tensor) -> None:
+        self.sent, self.passed = sent.clone(), []
 
 
 def wiretap(engine: LearningEngine) -> Wiretap:
@@ -140,21 +135,11 @@ def wiretap(engine: LearningEngine) -> Wiretap:
 
 
 @dataclass(frozen=True)
-class LinkView:
-    """One receiver in one round; thermal: whether the receiver's own noise counts as masking."""
-
-    receiver: int
-    round: int
-    thermal: bool
-
-
-@dataclass(frozen=True)
 class Scores:
     """Log-likelihood ratios of one trial, and mu of the own view if the canary had been in every batch."""
 
     own: float
     coalition: float
-    link: float
     mu: float
 
 
@@ -175,11 +160,10 @@ class CanaryTrial:
         inputs: Sequence[RoundInput],
         node: int,
         knowledge: Knowledge,
-        link: LinkView | None = None,
         coalition: tuple[int, ...] | None = None,
     ):
         """coalition: nodes that collude, where pairs of nodes share noise; None for no such view."""
-        self.engines, self._node, self._knowledge, self._link = engines, node, knowledge, link
+        self.engines, self._node, self._knowledge = engines, node, knowledge
         self._inputs = [given if given.pairs is None else replace(given, pairs=listed(given.pairs)) for given in inputs]
         everyone = [other for other in range(engines[0].nodes) if other != node]
         self._own, self._coalition = (
@@ -203,7 +187,7 @@ class CanaryTrial:
             beside.restart(streams)
         known = _Law((1.0,), (engine.x[node].clone(),))
         laws = (known, known)  # without the canary, with it
-        own = coalition = link = square = 0.0
+        own = coalition = square = 0.0
         for given, everyone, some in zip(self._inputs, self._own, self._coalition):
             models = unnoised_models(engine, given)
             if given.gram is not None:
@@ -230,13 +214,11 @@ class CanaryTrial:
                 if some is not None:
                     seen = some.seen(engine.draws, given.round, tap.sent, models)
                     coalition += _ratio(seen, laws, some.deviation)
-            if self._link is not None and self._link.round == given.round:
-                link = self._link_ratio(self._link, given, tap, models, laws)
             if given.gram is not None and given.round == engine.frames_of_stage:
                 self.engines[1].adopt_gram(engine)
             if beside is None and not given.update.keep[node] and given.round >= engine.frames_of_stage:
                 laws = self._next(engine, given, laws)
-        return Scores(own, coalition, link, square**0.5)
+        return Scores(own, coalition, square**0.5)
 
     def _triangles(self, given: RoundInput) -> tuple[_Law, _Law]:
         """What the node sends in a frame of the Gram stage, under either data set."""
@@ -286,53 +268,6 @@ class CanaryTrial:
         rest = np.sort(drawn[drawn != CANARY])
         return (1.0 - rate, rate), (rest, np.concatenate([[CANARY], rest]))
 
-    def _link_ratio(
-        self, link: LinkView, given: RoundInput, tap: Wiretap, models: Tensor, laws: tuple[_Law, _Law]
-    ) -> float:
-        """Of what the receiver hears of all senders, its own part and the others' un-noised models taken away."""
-        receiver, node = link.receiver, self._node
-        arrived = tap.held[receiver] if link.thermal else tap.arrived[receiver]
-        heard, scaled = [], [[[] for _ in law.model] for law in laws]  # type: ignore[var-annotated]
-        for segment in given.segments:
-            part = segment.coordinates
-            if segment.offsets is not None:
-                own_noise = float(segment.thermal_scale[receiver]) if link.thermal else 0.0
-                width = len(arrived[part])
-                hearing = OffsetHearing(segment, segment.offsets, receiver, given.noise_scale, own_noise, width)
-                symbols = hearing.arrived(_array(arrived[part]))
-                symbols = symbols - hearing.through(receiver, _array(tap.sent[receiver][part]))
-                for other in hearing.audible:
-                    if other not in (receiver, node):
-                        symbols = symbols - hearing.through(other, _array(models[other][part]))
-                heard.append(torch.from_numpy(hearing.whitened(symbols)))
-                for law, parts in zip(laws, scaled):
-                    for model, pieces in zip(law.model, parts):
-                        white = hearing.whitened(hearing.through(node, _array(model[part])))
-                        pieces.append(torch.from_numpy(white))
-                continue
-            rows = (dense_row(matrix, receiver) for matrix in (segment.weights, segment.crosstalk))
-            weights, turned = np.broadcast_arrays(*rows)
-            masking = (weights**2 + turned**2) * np.square(given.noise_scale)
-            masking[receiver] = segment.thermal_scale[receiver] ** 2 if link.thermal else 0.0
-            deviation = max(float(np.sqrt(masking.sum())), np.finfo(np.float64).tiny)
-
-            def through(
-                sender: int, values: Tensor, weights: FloatArray = weights, turned: FloatArray = turned
-            ) -> Tensor:
-                direct = values.double() * float(weights[sender])
-                return direct + quadrature(values.double().unsqueeze(0))[0] * float(turned[sender])
-
-            rest = arrived[part].double() - through(receiver, tap.sent[receiver][part])
-            for other in np.flatnonzero((weights != 0) | (turned != 0)).tolist():
-                if other not in (receiver, node):
-                    rest = rest - through(other, models[other][part])
-            heard.append(rest / deviation)
-            for law, parts in zip(laws, scaled):
-                for model, pieces in zip(law.model, parts):
-                    pieces.append(through(node, model[part]) / deviation)
-        seen = tuple(_Law(law.share, tuple(torch.cat(pieces) for pieces in parts)) for law, parts in zip(laws, scaled))
-        return _ratio(torch.cat(heard), (seen[0], seen[1]), 1.0)
-
 
 def unnoised_models(engine: LearningEngine, given: RoundInput) -> Tensor:
     """Models that a round is about to send, without noise, `[K, m]`; a step that is taken back is none of them."""
@@ -341,11 +276,6 @@ def unnoised_models(engine: LearningEngine, given: RoundInput) -> Tensor:
     models, back = engine.x, torch.from_numpy(given.update.withdraw)
     models[back] = engine.stepped(engine.base[back], engine.base[back], 0.0)
     return models
-
-
-def _array(values: Tensor) -> FloatArray:
-    numbers: FloatArray = values.double().cpu().numpy()
-    return numbers
 
 
 def _ratio(seen: Tensor, laws: tuple[_Law, _Law], deviation: float) -> float:

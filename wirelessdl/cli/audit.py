@@ -93,9 +93,7 @@ def _print(name: str, report: "AuditReport", adjacency: str) -> None:
     for view in report.views:
         share = f"{view.attack / view.proven:.0%} of the proof" if view.sound else "[red]exceeds the proof[/]"
         rates = (f"{view.evidence.tpr:.3f}", f"{view.evidence.fpr:.3f}")
-        link = f"link to {view.receiver}, round {view.round}"
-        name = link if view.view == "link" else f"{view.view}, all rounds"
-        table.add_row(name, f"{view.attack:.3g}", f"{view.proven:.3g}", *rates, share)
+        table.add_row(f"{view.view}, all rounds", f"{view.attack:.3g}", f"{view.proven:.3g}", *rates, share)
     console.print(table)
     for view in report.views:
         if view.coalition is not None:

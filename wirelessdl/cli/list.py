@@ -33,7 +33,7 @@ _COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed
     help="Print JSON instead of tables: one object per study and run, or one object of all names.",
 )
 def command(folder: Path | None, as_json: bool) -> None:
-    """List the runs and studies in FOLDER (or the runs of a study) with their states; or, without it, all that
+    """List the runs and studies in FOLDER (or a study and its runs) with their states; or, without it, all that
     scenarios can name."""
     if folder is None:
         _list_names(as_json)
@@ -44,8 +44,7 @@ def command(folder: Path | None, as_json: bool) -> None:
 def _list_runs(folder: Path, as_json: bool) -> None:
     from wirelessdl.trace.catalog import runs_in, studies_in
 
-    folder = folder / "runs" if (folder / "study.json").is_file() else folder
-    runs, studies = runs_in(folder), studies_in(folder)
+    runs, studies = runs_in(folder / "runs" if (folder / "study.json").is_file() else folder), studies_in(folder)
     if as_json:
         for facts in (*map(asdict, studies), *map(asdict, runs)):
             echo_json(facts, indent=None)

@@ -52,16 +52,15 @@ def command(
     if csv_folder is None and tensorboard is None:
         return
     from wirelessdl.analysis.runs import folder_names, open_runs
-    from wirelessdl.trace.export import write_csv, write_tensorboard
 
     opened = open_runs(runs)
     for run, name in zip(opened, folder_names(opened)):
         of = "" if name == run.path.resolve().name else f", of {run.path}"
         if csv_folder is not None:
             folder = csv_folder if len(opened) == 1 else csv_folder / name
-            click.echo(f"tables in {write_csv(run, folder)[0].parent}{of}")
+            click.echo(f"tables in {run.to_csv(folder)[0].parent}{of}")
         if tensorboard is not None:
-            click.echo(f"events in {write_tensorboard(run, tensorboard, name)}{of}")
+            click.echo(f"events in {run.to_tensorboard(tensorboard, name)}{of}")
 
 
 @click.command(epilog="Example: wirelessdl verify outputs/urban_er_k20-s7-r1")

@@ -58,8 +58,8 @@ def command(
     goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
     """
     from wirelessdl.cli.sweep import study_listener
+    from wirelessdl.study.engine import Options
     from wirelessdl.study.reproduce import PAPER, THREADS, reproductions, require_same, run_study, with_scale
-    from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import is_study
 
     console = Console(quiet=quiet, highlight=False)

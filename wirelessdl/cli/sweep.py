@@ -11,15 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from wirelessdl.cli.options import PATH, counted, echo_json, set_option, warn_of_user_code
+from wirelessdl.cli.options import PATH, counted, set_option, warn_of_user_code
 from wirelessdl.cli.progress import Stopper, emit, stopper_installed
 from wirelessdl.errors import quote
 from wirelessdl.study import Listener
 
 if TYPE_CHECKING:
-    from wirelessdl.study.engine import Result
+    from wirelessdl.study.engine import Options, Result
     from wirelessdl.study.plan import Plan
-    from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import PlannedRun, Row
 
 
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 @click.option("--device", default="auto", help="Torch device: auto, cpu, cuda, cuda:N or mps.")
 @click.option("--resume", "resumed", type=PATH, metavar="DIR", help="Continue this study.")
 @click.option("--force", is_flag=True, help="With --resume: allow other versions of packages.")
-@click.option("--status", "looked_at", type=PATH, metavar="DIR", help="Print how a study stands.")
 @click.option("--dry-run", is_flag=True, help="Check and print all cells; run nothing.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per finished run, then the counts.")
@@ -62,7 +60,6 @@ def command(
     no_local: bool,
     out: Path | None,
     resumed: Path | None,
-    looked_at: Path | None,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
@@ -73,25 +70,24 @@ def command(
     SCENARIO is a scenario (file or bundled name) or a study file, a TOML file with a table [study]. Ctrl-C stops the
     runs after their current round; --resume continues them. Exits with 1 if runs failed; the others are not affected.
     """
-    named = [name for name, value in (("SCENARIO", scenario), ("--resume", resumed), ("--status", looked_at)) if value]
-    if len(named) != 1:
-        said = f"{' and '.join(named)} exclude each other" if named else "name a SCENARIO or a study file"
-        raise click.UsageError(f"{said}; or a study to --resume, or its --status")
+    if (scenario is None) == (resumed is None):
+        said = "SCENARIO and --resume exclude each other" if resumed else "name a SCENARIO or a study file"
+        raise click.UsageError(f"{said}; or a study to --resume")
     if execution["force"] and resumed is None:
         raise click.UsageError("--force goes with --resume")
     asked = vary or overrides or baselines or no_local or any(v is not None for v in (seeds, runs, rounds, out))
     if asked and scenario is None:
         raise click.UsageError("a study goes on as it was: only --jobs, --scheduler and --force go with --resume")
     console = Console(quiet=quiet or as_json, highlight=False)
-    if looked_at is not None:
-        _print_status(looked_at, console, as_json)
-        return
-    from wirelessdl.study.sweep import Options, plan_of, spec_of
+    from wirelessdl.study.engine import Options, plan_of
+    from wirelessdl.study.plan import spec_of
 
     options = Options(**execution)
     if resumed is not None:
         if dry_run:
-            raise click.UsageError("--dry-run goes with a SCENARIO; --status shows what is left of a study")
+            raise click.UsageError(
+                "--dry-run goes with a SCENARIO; `wirelessdl list DIR` shows what is left of a study"
+            )
         _go(resumed, None, options, console, as_json)
         return
     assert scenario is not None
@@ -124,7 +120,7 @@ def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:
 def _go(folder: Path, plan: "Plan | None", options: "Options", console: Console, as_json: bool) -> None:
     """Start or resume a study, and say how it ended."""
     from wirelessdl.study.cluster import SchedulerLost
-    from wirelessdl.study.sweep import resume_in, start_in
+    from wirelessdl.study.engine import resume_in, start_in
 
     with stopper_installed() as stop:
         try:
@@ -161,25 +157,6 @@ def _conclude(result: "Result", options: "Options", console: Console, stop: Stop
         click.echo(f"{name}: {error}", err=True)
     click.echo(f"{len(result.errors)} of {total} runs failed; the others are kept; try again with: {again}", err=True)
     sys.exit(1)
-
-
-# --- looking
-
-
-def _print_status(folder: Path, console: Console, as_json: bool) -> None:
-    from wirelessdl.study.folder import study_status
-
-    status = study_status(folder)
-    if as_json:
-        echo_json(status.facts(), indent=None)
-        return
-    counts = ", ".join(f"{count} {name}" for name, count in status.counts().items())
-    state = "running" if status.active else "complete" if set(status.counts()) <= {"finished"} else "not running"
-    console.print(f"[bold]{escape(quote(status.name))}[/]  {state}: {len(status.runs)} runs, {counts}", soft_wrap=True)
-    for run in status.with_status("failed"):
-        console.print(f"{run.planned.folder_name}: {quote(run.error, 1000)}", soft_wrap=True, markup=False)
-    if not status.active and state != "complete":
-        console.print(f"go on with: wirelessdl sweep --resume {folder}", soft_wrap=True, markup=False)
 
 
 def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) -> None:

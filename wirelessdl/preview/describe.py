@@ -15,8 +15,6 @@ from wirelessdl.run.build import World
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
 from wirelessdl.units import format_range, prefixed, to_s, w_to_dbm
 
-_MAX_LISTED_NODES, _MAX_LISTED_CLASSES = 20, 20
-
 
 def coherence(world: World) -> str:
     """How long the channel holds still, against how long a payload takes."""
@@ -34,7 +32,7 @@ def coherence(world: World) -> str:
 
 
 def describe(world: World) -> dict[str, str]:
-    """What would run, one fact per line."""
+    """What would run, one fact per line, as far as the scenario does not say it in the same words."""
     scenario, links, frame = world.scenario, world.links, world.frame
     degree = links.degree
     sizes = [len(client) for client in world.client_indices]
@@ -81,20 +79,12 @@ def describe(world: World) -> dict[str, str]:
             f"{turns}; {to_s(frame.payload_ns) * 1e3:.3g} ms to send a model once"
         ),
         "time": _time(world),
-        "faults": _faults(world),
         "channel in time": coherence(world),
-        "power": (
-            f"{scenario.power.objective} objective, {scenario.power.schedule}, "
-            f"balance {scenario.power.balance or 'none'}, split by {scenario.power.allocator.name}"
-            if not scenario.alone
-            else "none is radiated"
-        ),
         "privacy": (
             f"{privacy.protocol} protocol, {privacy.noise.name + ' noise' if not scenario.silent else 'no noise'}, "
             f"{privacy.clipping} clipping at "
             f"{privacy.clip_norm:g}, {promise(world.terms, privacy)}{_as_far_as(world)}"
         ),
-        "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
 
 
@@ -156,23 +146,6 @@ def _time(world: World) -> str:
     )
 
 
-def _faults(world: World) -> str:
-    """What may go wrong, in the scenario's words."""
-    faults, energy = world.scenario.faults, world.simulation.energy
-    named = {"crashes": faults.crashes, "blockage": faults.blockage, "stragglers": faults.stragglers}
-    named |= {"jammer": faults.jammer, "byzantine": faults.byzantine}
-    found = [f"{key} ({part.name})" for key, part in named.items() if part.name != "none"]
-    if faults.crashes.name != "none":
-        found.append(f"rejoin by {'listening' if faults.rejoin == 'listen' else 'keeping the model'}")
-    if world.scenario.events.processes:
-        found.append("processes (" + ", ".join(part.name for part in world.scenario.events.processes) + ")")
-    if world.simulation.traffic is not None:
-        found.append(f"nodes that come and go ({world.scenario.network.mobility.name})")
-    if energy.finite:
-        found.append(f"batteries of {prefixed(energy.battery_j.min(), 'J')} to {prefixed(energy.battery_j.max(), 'J')}")
-    return ", ".join(found) or "none"
-
-
 def _heard(world: World) -> str:
     if world.scenario.alone:
         return "nobody: nothing is sent" if world.scenario.silent else "whoever wants to: the model is published"
@@ -189,26 +162,17 @@ def _heard(world: World) -> str:
 
 
 def _labels(world: World) -> str:
-    """How labels fall to nodes: counts of each class where that is short, else the extremes."""
+    """How labels fall to nodes: the extremes; `plot --figure partition` of a run draws all."""
     data = world.data
     if data.task == "regression":
         means = [float(data.train_y[client].mean()) for client in world.client_indices]
         return f"real numbers, {min(means):.3g} to {max(means):.3g} in the mean of a node"
     counts = class_histogram(data.train_y, world.client_indices, data.classes)
     held, most = (counts > 0).sum(axis=1), (counts / counts.sum(axis=1, keepdims=True)).max(axis=1)
-    lines = [
+    return (
         f"{held.min()} to {held.max()} of {data.classes} classes a node; "
         f"its commonest is {most.min():.0%} to {most.max():.0%} of what it has"
-    ]
-    if data.classes <= _MAX_LISTED_CLASSES:
-        width = len(str(counts.max()))
-        lines += [
-            f"node {node:>{len(str(world.nodes))}}: " + " ".join(f"{count:>{width}}" for count in row)
-            for node, row in enumerate(counts[:_MAX_LISTED_NODES])
-        ]
-        if len(counts) > _MAX_LISTED_NODES:
-            lines.append(f"and {len(counts) - _MAX_LISTED_NODES} more nodes")
-    return "\n".join(lines)
+    )
 
 
 EVERYONE = "everyone else, all nodes colluding"

@@ -40,10 +40,8 @@ from wirelessdl.units import to_s
 MAX_RATIO_TRAINS, MAX_RATIO_STRUGGLES = 4.0, 20.0
 _CARRY_REALISATIONS = 101  # realisations that frames of a preview draw from
 _FRESH_REALISATIONS = 200  # realisations, none of them planned for, that a violation rate is counted on
-_NOISE_REALISATIONS, _MAX_AVERAGED_NODES = (
-    20,
-    200,
-)  # realisations of receiver noise, in networks of so many nodes at most
+# realisations of receiver noise, in networks of so many nodes at most
+_NOISE_REALISATIONS, _MAX_AVERAGED_NODES = 20, 200
 
 
 @dataclass(frozen=True)

@@ -171,24 +171,7 @@ def _air(world: World) -> Iterator[str]:
         )
     if world.reach is not None:
         yield f"radio.interference_cutoff_db neglects {world.reach.words}; what they hear is in no link row"
-    for key, value, found in (
-        ("cfo_hz", radio.cfo_hz, world.offsets and world.offsets.cfo_hz),
-        ("timing_offset_s", radio.timing_offset_s, world.offsets and world.offsets.timing_s),
-    ):
-        given = any(value) if isinstance(value, list) else value != 0
-        if given and found is None:
-            yield (
-                f"radio.{key} is the same for all nodes and changes nothing: only differences matter; give one per "
-                'node, or { kind = "uniform", low, high }'
-            )
-    if radio.control_failure > 0 and not (world.frame.feedback_ns or world.frame.exchange_ns):
-        yield (
-            f"radio.control_failure is {radio.control_failure:g}, but nothing goes over the control channel: the plan "
-            "is not adaptive, and no z is exchanged there"
-        )
     yield from _subbands(world)
-    if radio.csi.name == "pilots" and not radio.thermal_noise:
-        yield 'radio.csi is "pilots" while radio.thermal_noise is false; pilots without noise are perfect CSI'
     if topology == "snr" and not any(capability(named.model, "loss_db") for named in world.channel.models):
         yield "network.topology is snr, but no channel model has a loss_db; every pair is linked"
     for n, named in enumerate(world.channel.models):

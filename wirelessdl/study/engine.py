@@ -1,4 +1,4 @@
-"""The driver of a study: check every cell, write the manifest, send runs to workers, keep the index.
+"""The driver of a study: start or resume it, check cells, write the manifest, send runs to workers, keep the index.
 
 The driver holds no results. It may be killed at any time: what is on disk says how far every run is, and the study
 goes on from there.
@@ -8,15 +8,25 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import StudyError, quote
+from wirelessdl.scenario.objects import UserPart
 from wirelessdl.study import Listener
-from wirelessdl.study.cluster import DaskCluster, Done
-from wirelessdl.study.folder import first_difference, make_folder, remove_left, require_free, write_plan
-from wirelessdl.study.plan import Cell, Plan
+from wirelessdl.study.cluster import DaskCluster, Done, cores, open_cluster
+from wirelessdl.study.folder import (
+    first_difference,
+    make_folder,
+    read_plan,
+    refuse_changes,
+    remove_left,
+    require_free,
+    write_plan,
+)
+from wirelessdl.study.plan import Cell, Plan, make_plan
+from wirelessdl.study.study_file import StudySpec
 from wirelessdl.study.task import CellJob, Outcome, RunTask, check, run_or_resume
 from wirelessdl.trace.files import RunLock
 from wirelessdl.trace.provenance import versions
@@ -24,6 +34,37 @@ from wirelessdl.trace.study import STOP, PlannedRun, Row, figures_of, interned, 
 
 _INDEX_INTERVAL_S = 2.0  # between two indexes
 _MAX_ATTEMPTS = 2
+
+
+class Options:
+    """Where and how to run: `jobs` processes of this machine or a scheduler's workers, threads of each run."""
+
+    def __init__(
+        self,
+        jobs: int | None = None,
+        scheduler: str | None = None,
+        threads: int | None = None,
+        device: str = "auto",
+        force: bool = False,
+    ):
+        for name, value in (("jobs", jobs), ("threads", threads)):
+            if value is not None and value < 1:
+                raise StudyError(f"--{name} is {value}; must be >= 1")
+        if jobs is not None and scheduler is not None:
+            raise StudyError("--jobs and --scheduler exclude each other: a scheduler has workers of its own")
+        self.scheduler, self.device, self.force, self._threads = scheduler, device, force, threads
+        self._jobs = jobs
+
+    def jobs(self, runs: int) -> int:
+        """Processes for so many runs: one per core, unless the user said otherwise, and none without a run."""
+        return max(1, min(self._jobs or cores(), runs))
+
+    def threads(self, runs: int) -> int:
+        """Threads of each run. Workers of a scheduler are expected to have one core each."""
+        return self._threads or (1 if self.scheduler else max(1, cores() // self.jobs(runs)))
+
+    def open(self, runs: int, threads: int) -> contextlib.AbstractContextManager[DaskCluster]:
+        return open_cluster(jobs=self.jobs(runs), threads=threads, scheduler=self.scheduler)
 
 
 @dataclass(frozen=True)
@@ -41,15 +82,52 @@ class Result:
         return set(self.counts) <= {"finished"}
 
 
+def never() -> bool:
+    return False
+
+
+def plan_of(spec: StudySpec, options: Options, out: Path | None = None) -> Plan:
+    """The plan, with the threads that the number of runs gives; called after its directory, if nothing else."""
+    plan = make_plan(spec, device=options.device)
+    name = plan.name if spec.table.name or out is None else quote(out.resolve().name, 100) or plan.name
+    return replace(plan, threads=options.threads(len(plan)), name=name)
+
+
+def start_in(
+    folder: Path, plan: Plan, options: Options, listener: Listener, should_stop: Callable[[], bool] = never
+) -> Result:
+    """A new study; all that can be refused without a worker is refused first."""
+    require_free(folder, plan)
+    with options.open(len(plan), plan.threads) as cluster:
+        return start_study(folder, plan, cluster, listener, should_stop)
+
+
+def resume_in(
+    folder: Path,
+    options: Options,
+    listener: Listener,
+    should_stop: Callable[[], bool] = never,
+    objects: Mapping[str, UserPart] | None = None,
+) -> Result:
+    """Go on with a study, with the threads that it began with; without workers where nothing is left to run.
+
+    objects: that Python handed in, by the names that stand for them.
+    """
+    plan, manifest = read_plan(folder)
+    plan.base._objects.update(objects or {})
+    left = unfinished(folder, plan)
+    if not left:
+        return finish_study(folder, plan)
+    refuse_changes(folder, plan, manifest, force=options.force)
+    with options.open(len(left), plan.threads) as cluster:
+        return resume_study(folder, plan, manifest, cluster, listener, should_stop, force=options.force)
+
+
 def job_of(plan: Plan, cell: Cell, seed: int, run: int) -> CellJob:
     scenario = plan.scenario(cell, seed, run)
     return CellJob(
         scenario.to_table(), scenario.origin, plan.base.folder, plan.cwd, plan.threads, plan.device, plan.parcels
     )
-
-
-def never() -> bool:
-    return False
 
 
 def check_cells(

@@ -1,4 +1,4 @@
-"""The directory of a study: its manifest, changes since it began, and its progress.
+"""The directory of a study: its manifest, and changes since it began.
 
 study.json is written before anything runs. What decides results stands in it: the base scenario's hash, every cell's
 overrides, seeds, runs, threads of each run, versions, the hashes of the user's files.
@@ -7,7 +7,7 @@ overrides, seeds, runs, threads of each run, versions, the hashes of the user's 
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,14 @@ import tomli_w
 
 from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, quote
 from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
-from wirelessdl.scenario.objects import UserPart
-from wirelessdl.scenario.part import MODELS, Catalog, Model, UserFile
 from wirelessdl.study.plan import Cell, Plan
 from wirelessdl.trace.files import (
     LOCK,
-    is_locked,
     leaves,
-    own_folder,
     plain,
-    read_regular,
     remove_asides,
     remove_left_report,
     require_outside,
-    sha256_of,
     write_json,
     write_text,
 )
@@ -38,14 +32,8 @@ from wirelessdl.trace.study import (
     RUNS,
     SCENARIO,
     SCHEMA,
-    STATUSES,
-    PlannedRun,
-    Row,
-    planned_in,
-    read_errors,
     read_manifest,
     sealed,
-    status_of,
 )
 
 _DOCUMENTS = r"study\.json|scenario\.toml|index\.parquet"  # written under the study's lock
@@ -55,7 +43,7 @@ _ASIDE = re.compile(rf"\.(?:{_DOCUMENTS})\.[0-9a-f]{{8}}")
 def require_free(folder: Path, plan: Plan) -> None:
     """Raise unless a study may be made in this folder: it is not there yet, or empty but for what the same one left.
 
-    A sweep that is killed before its manifest is written leaves a lock, its scenario, copies of classes and no run.
+    A sweep that is killed before its manifest is written leaves a lock, its scenario and no run.
     """
     require_outside(folder)
     if (folder / MANIFEST).is_file():
@@ -80,8 +68,6 @@ def _is_left(path: Path, plan: Plan) -> bool:
         return False
     if path.name == SCENARIO:
         return path.is_file() and path.read_bytes() == _scenario_text(plan).encode()
-    if path.name == MODELS:  # copies, named by their content
-        return path.is_dir() and all(file.name[:12] == sha256_of(file)[:12] for file in path.iterdir())
     return path.name == RUNS and path.is_dir() and not any(path.iterdir())
 
 
@@ -125,44 +111,10 @@ def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
             "device": plan.device,
             "cwd": plan.cwd,
             "folder": plan.base.folder,
-            **({"objects": _keep_objects(folder, plan.base.objects)} if plan.base.objects else {}),
             "created": now(),
         }
     )
     write_json(folder / MANIFEST, sealed(content))
-
-
-def _keep_objects(folder: Path, objects: Mapping[str, UserPart]) -> dict[str, Any]:
-    """Write sources of parts that Python handed in into a study; returns what its manifest says of them."""
-    words: dict[str, Any] = {}
-    for given in objects.values():
-        words[given.name] = {"sha256": None, "why": given.why}
-        if given.source is not None:
-            file = UserFile.made(given.file_name, given.source)
-            write_text(own_folder(folder / MODELS) / file.stored_name, given.source)
-            words[given.name]["sha256"] = file.sha256
-    return words
-
-
-def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, UserPart]:
-    """Parts whose classes a study's copies of files define; raises where one of them was changed."""
-    found, catalog = {}, Catalog(quote(folder), ())
-    try:
-        for name, said in words.items():
-            if said["why"] or not re.fullmatch("[0-9a-f]{64}", str(said["sha256"])):
-                continue
-            file_name = name.rpartition(":")[0]
-            path = folder / MODELS / UserFile(file_name, folder, said["sha256"]).stored_name
-            content = read_regular(path)
-            if hashlib.sha256(content).hexdigest() != said["sha256"]:
-                raise StudyError(f"{quote(path)}: was changed since the study began; restore it, or start a new study")
-            catalog.copies = {**catalog.copies, file_name: path}
-            found[name] = UserPart(
-                name, catalog.find("objects", Model.model_validate(name), {}), source=content.decode()
-            )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StudyError(f"{quote(folder)}: its objects cannot be read: {quote(error, 120)}; restore them") from None
-    return found
 
 
 def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
@@ -178,9 +130,8 @@ def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
         )
     try:
         home = str(manifest["folder"])
-        objects = _kept_objects(folder, manifest.get("objects") or {})
         table = read_table(folder / SCENARIO)
-        base = parse_scenario(table, origin=str(manifest["scenario"]), folder=home, objects=objects)
+        base = parse_scenario(table, origin=str(manifest["scenario"]), folder=home)
         cells = tuple(
             Cell(one["cell"], dict(one["values"]), tuple(one["overrides"]), one["name"], one["baseline"])
             for one in manifest["cells"]
@@ -242,50 +193,3 @@ def first_difference(before: Mapping[str, Any], today: Mapping[str, Any], words:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-# --- how it stands
-
-
-@dataclass(frozen=True)
-class StudyProgress:
-    """A study: whether a process works on it, and every run."""
-
-    path: Path
-    name: str
-    active: bool
-    runs: tuple[Row, ...]
-
-    def counts(self) -> dict[str, int]:
-        """Runs by status, in the order of getting there."""
-        found = [run.status for run in self.runs]
-        return {status: found.count(status) for status in STATUSES if status in found}
-
-    def with_status(self, *statuses: str) -> list[Row]:
-        return [run for run in self.runs if run.status in statuses]
-
-    def facts(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "study": self.name,
-            "path": str(self.path),
-            "active": self.active,
-            "runs": len(self.runs),
-            **{status: self.counts().get(status, 0) for status in STATUSES},
-            "errors": {run.planned.folder_name: run.error for run in self.with_status("failed")},
-        }
-
-
-def study_status(folder: Path) -> StudyProgress:
-    """How a study stands, by what is on disk; also while it runs."""
-    manifest = read_manifest(folder)
-    errors = read_errors(folder)
-    rows = tuple(_row(folder, planned, errors.get(planned.path)) for planned in planned_in(manifest))
-    return StudyProgress(folder, str(manifest.get("name", "")), is_locked(folder), rows)
-
-
-def _row(folder: Path, planned: PlannedRun, error: str | None) -> Row:
-    status, said = status_of(folder, planned)
-    if error and status in ("planned", "interrupted"):  # as its driver saw it last
-        status = "failed"
-    return Row(planned, status, (error or said) if status == "failed" else None)

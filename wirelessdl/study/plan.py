@@ -17,10 +17,18 @@ from typing import Any
 from wirelessdl.errors import ScenarioError, StudyError, nearest, quote
 from wirelessdl.families import keys_of, modules
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
-from wirelessdl.scenario.objects import UserPart
-from wirelessdl.scenario.overrides import BASELINES, apply_override
+from wirelessdl.scenario.objects import PART_KEYS, UserPart, part_overrides, plain_value
+from wirelessdl.scenario.overrides import BASELINES, Overrides, apply_override
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.study.study_file import StudySpec, StudyTable, overrides_of, plain_text, toml_text
+from wirelessdl.study.study_file import (
+    StudySpec,
+    StudyTable,
+    find_study,
+    overrides_of,
+    plain_text,
+    read_study,
+    toml_text,
+)
 from wirelessdl.trace.study import PlannedRun
 
 MAX_RUNS = 100_000
@@ -109,6 +117,59 @@ def _pickled(given: UserPart) -> bytes:
     finally:
         if module is not None:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def spec_of(
+    scenario: str | Path | Scenario,
+    vary: Mapping[str, Sequence[Any]],
+    seeds: int | Sequence[int] | None,
+    runs: int | Sequence[int] | None,
+    overrides: Overrides,
+    baselines: Sequence[str],
+    local: bool,
+    parts: Mapping[str, Any] | None = None,
+) -> StudySpec:
+    """What the command line, or a caller, asks for: a study file with additions, or a scenario with all of it."""
+    file = None if isinstance(scenario, Scenario) else find_study(scenario)
+    if file is not None:
+        spec = read_study(file)
+    elif isinstance(scenario, Scenario):
+        spec = StudySpec(StudyTable(scenario=""), scenario=scenario)
+    else:
+        spec = StudySpec(StudyTable(scenario=str(scenario)))
+    for key, values in vary.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise StudyError(f"vary: {quote(key)} is {quote(values, 40)}; must be a list of values")
+    table = spec.table
+    objects = {} if spec.scenario is None else dict(spec.scenario.objects)
+    grid = dict(_grid_of(vary, objects))
+    fixed = {**part_overrides(parts or {}), **(overrides if isinstance(overrides, Mapping) else {})}
+    texts = overrides_of({key: plain_value(key, value, objects) for key, value in fixed.items()})
+    texts = (*(() if isinstance(overrides, Mapping) else overrides), *texts)
+    if objects:  # names in texts mean something only together with the objects that they stand for
+        found = spec.scenario or load_scenario(table.scenario, overrides=spec.overrides)
+        found = found.replace(texts)
+        found._objects = objects
+        spec, texts = StudySpec(table, scenario=found), ()
+    changes = {
+        "grid": {**table.grid, **grid},
+        "baselines": [*table.baselines, *baselines],
+        "local": table.local and local,
+        "seeds": table.seeds if seeds is None else seeds,
+        "runs": table.runs if runs is None else runs,
+    }
+    return StudySpec(table.model_copy(update=changes), (*spec.overrides, *texts), spec.scenario)
+
+
+def _grid_of(vary: Mapping[str, Sequence[Any]], objects: dict[str, UserPart]) -> Iterator[tuple[str, list[Any]]]:
+    """Varied keys with their values as a scenario holds them; a part may be called as in Python."""
+    for key, values in vary.items():
+        if key not in PART_KEYS:
+            yield key, [plain_value(key, value, objects) for value in values]
+            continue
+        tables = [part_overrides({key: value}) for value in values]
+        key = PART_KEYS[key]
+        yield key, [plain_value(key, table[key], objects) for table in tables]
 
 
 def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Plan:

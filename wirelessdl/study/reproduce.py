@@ -17,7 +17,7 @@ from wirelessdl.errors import ScenarioError, StudyError, nearest, quote
 from wirelessdl.scenario.loader import share_folder
 from wirelessdl.scenario.overrides import parse_value
 from wirelessdl.study import Listener
-from wirelessdl.study.engine import Result, never
+from wirelessdl.study.engine import Options, Result, never, resume_in, start_in
 from wirelessdl.study.folder import read_plan
 from wirelessdl.study.plan import Plan, make_plan
 from wirelessdl.study.study_file import (
@@ -30,7 +30,6 @@ from wirelessdl.study.study_file import (
     read_study,
     read_study_table,
 )
-from wirelessdl.study.sweep import Options, resume_in, start_in
 from wirelessdl.trace.study import is_study
 
 # what `all` stands for

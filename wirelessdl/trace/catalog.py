@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from wirelessdl.trace.files import is_locked, read_object_if_whole
 from wirelessdl.trace.run import Run, State, check_version, state_of
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.soundness import find_parts, read_parts
-from wirelessdl.trace.study import MANIFEST, study_counts
+from wirelessdl.trace.study import MANIFEST, read_errors, study_counts
 
 _PROMISED = ("epsilon_promised_total", "epsilon_promised_bound")
 
@@ -60,7 +60,9 @@ def runs_in(folder: Path) -> list[ListedRun]:
 
 
 def studies_in(folder: Path) -> list[ListedStudy]:
-    """Every study directly under a folder, oldest first."""
+    """Every study directly under a folder, oldest first; or the one that the folder is."""
+    if _holds(folder, MANIFEST):
+        return [_study_status(folder)]
     return sorted(
         map(_study_status, (path for path in _folders(folder) if _holds(path, MANIFEST))), key=lambda one: one.started
     )
@@ -93,7 +95,7 @@ def _study_status(path: Path) -> ListedStudy:
         state = "done"
     else:
         state = "failed" if finished + failed == runs else "interrupted"
-    failures = f"{failed} of {runs} runs failed; wirelessdl sweep --status {path} says why" if failed else ""
+    failures = "; ".join(f"{PurePath(run).name}: {error}" for run, error in read_errors(path).items()) if failed else ""
     started = str(manifest.get("created", ""))
     return ListedStudy(path.name, str(manifest.get("scenario", "")), state, finished, failed, runs, started, failures)
 

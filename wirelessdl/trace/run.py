@@ -12,16 +12,24 @@ import copy
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from datetime import datetime
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, nearest, quote, require_name
-from wirelessdl.trace.files import is_locked, read_object, read_object_if_whole, read_regular
+from wirelessdl.trace.files import (
+    is_locked,
+    read_object,
+    read_object_if_whole,
+    read_regular,
+    require_outside,
+    write_whole,
+)
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
 from wirelessdl.trace.soundness import Parts, find_parts, read_parts, require_resolved
 
@@ -185,16 +193,52 @@ class Run:
         return dense
 
     def to_csv(self, folder: str | Path) -> list[Path]:
-        """Every table as a CSV file in a folder; returns their paths."""
-        from wirelessdl.trace.export import write_csv
+        """Every table as a CSV file in a folder, part after part, so that none need fit into memory; their paths.
 
-        return write_csv(self, Path(folder))
+        Lists are numbers with spaces between them, which fit into one field.
+        """
+        from pyarrow import csv
 
-    def to_tensorboard(self, folder: str | Path) -> Path:
-        """Curves over rounds as TensorBoard events, in a folder of the run's name; returns it."""
-        from wirelessdl.trace.export import write_tensorboard
+        place, written = _made(Path(folder)), []
 
-        return write_tensorboard(self, Path(folder))
+        def dump(name: str, schema: pa.Schema, handle: IO[bytes]) -> None:
+            with csv.CSVWriter(handle, schema) as writer:
+                for table in self.tables(name):
+                    columns = [_texts(column) if pa.types.is_list(column.type) else column for column in table.columns]
+                    writer.write_table(pa.table(columns, names=table.column_names).cast(schema))
+
+        for name, schema in TABLES.items():
+            if name == "blocks" and not (self.path / name).is_dir():
+                continue  # written on request only
+            plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
+            written.append(place / f"{name}.csv")
+            write_whole(written[-1], partial(dump, name, plain))
+        return written
+
+    def to_tensorboard(self, folder: str | Path, name: str = "") -> Path:
+        """Every column of the rounds table as TensorBoard events, `accuracy_mean` as `accuracy/mean`; their folder.
+
+        Points are stamped with the wall-clock time the run began and its simulated time. name: of the folder that they
+        are written to within this one, else that of the run's.
+        """
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise TraceError(
+                "TensorBoard events need the package tensorboardX; install it with: pip install wirelessdl[tensorboard]"
+            ) from None
+        target = Path(folder) / (name or self.path.resolve().name)
+        if any(target.glob("events.out.tfevents.*")):
+            raise TraceError(f"{target}: holds events already, and TensorBoard would mix them; name another folder")
+        _made(target)
+        began, rounds = _began(self.provenance), self.rounds
+        with SummaryWriter(str(target)) as writer:
+            for column in rounds.select_dtypes("number").columns.drop("round"):
+                points = rounds[["round", "time_s"]].assign(value=rounds[column]).dropna()
+                for number, time_s, value in points.itertuples(index=False):
+                    tag = column.replace("_", "/", 1)
+                    writer.add_scalar(tag, float(value), int(number), walltime=began + float(time_s))
+        return target
 
     def table(self, name: str, columns: list[str] | None = None, rounds: tuple[int, int] | None = None) -> pa.Table:
         """One table as Arrow, its field metadata with unit and meaning; of whole parts that touch the rounds."""
@@ -283,3 +327,33 @@ def _to_pandas(table: pa.Table) -> "pd.DataFrame":
     """Uses the table up. One block per column: gathering ten million rows into square blocks would copy them again."""
     frame: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
     return frame
+
+
+# --- for other tools
+
+
+def _texts(column: pa.ChunkedArray) -> pa.Array:
+    return pa.array([" ".join(map(str, values)) for values in column.to_pylist()], pa.string())
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.string()
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _began(provenance: Mapping[str, Any]) -> float:
+    """Seconds since the epoch; TensorBoard's axis "relative" then shows simulated time."""
+    try:
+        return datetime.fromisoformat(provenance["started"]).timestamp()
+    except (KeyError, ValueError):
+        return 0.0
+
+
+def _made(folder: Path) -> Path:
+    require_outside(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(f"{folder}: cannot be written to: {error.strerror}; name another folder") from None
+    return folder

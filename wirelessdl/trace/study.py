@@ -241,7 +241,9 @@ def study_counts(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     """Manifest of a study, and how many runs have each status; without pandas."""
     manifest = read_manifest(path)
     table = _read_index(path, manifest, ["status"])
-    found = table["status"].to_pylist() if table.num_columns else []
+    if not table.num_columns:
+        raise TraceError(f"{quote(path / INDEX)}: has no column status; it was damaged or edited")
+    found = table["status"].to_pylist()
     return manifest, {state: found.count(state) for state in STATUSES}
 
 
@@ -326,19 +328,6 @@ class Row:
 def task_lock(name: str) -> str:
     """Name of the lock, beside the run directories, that is held while a run is made or gone on with."""
     return f".{name}.lock"
-
-
-def planned_in(manifest: Mapping[str, Any]) -> list[PlannedRun]:
-    """The runs that a manifest plans."""
-    try:
-        return [
-            PlannedRun(cell["cell"], cell["name"], cell["baseline"], dict(cell["values"]), seed, run)
-            for cell in manifest["cells"]
-            for seed in manifest["seeds"]
-            for run in manifest["runs"]
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise TraceError(f"{MANIFEST}: was edited: {quote(repr(error), 80)}; restore it") from None
 
 
 def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
