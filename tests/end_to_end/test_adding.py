@@ -70,14 +70,6 @@ def refuse(scenario):
         raise ValueError("radio.pause_turns is above 8; must be <= 8")
 
 
-def needs_phases(radio):
-    return False
-
-
-def payloads_of_pass(radio, nodes):
-    return 1
-
-
 class Member(Access):
     """Everyone at once, then a pause."""
 

@@ -7,10 +7,18 @@ depends on data. A frame is a sequence of `Step`s. The first sends w, the one re
 further ones send on only what nodes hold by then, and only nodes that sent w take part in that. The round engine holds
 every access to it, so the own and the coalition total hold whatever its weights (post-processing).
 
-To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`), `COLUMNS`, what it adds to
-the tables, `needs_phases(radio)`, "no", "fading" or "flight", and `payloads_of_pass(radio, nodes)`; a line in
-`families.MEMBERS`, a test, a page. Your class, `radio.access = "mine.py:Mine"`, has a method `mix` (see `UserAccess`);
-totals are proven under it by construction.
+Your class, `radio.access = "mine.py:Mine"`, has a method `mix` (see `UserAccess`); totals are proven under it by
+construction. To add one: a module here (`tdma.py` is a short one) with `Keys` and `refuse` (see
+`wirelessdl/families.py`) and
+
+    Member              an `Access`: `schedule` says who sends when; `carrier` makes the `Carrier` whose `carry` makes
+                        the steps of every frame. Its constructor asks by name for what it needs of radio (the
+                        section), nodes, streams, silent and server
+    COLUMNS             what it adds to the tables; nothing by default
+    needs_phases        (radio) -> "no", "fading" or "flight": whether gains come with phases; by default no
+    payloads_of_pass    (radio, nodes) -> payloads of one averaging, which count draws of noise; by default 1
+
+a line in `families.MEMBERS`, a test, a section of docs/air.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
 
-COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {}
 
-
-class Keys(Section):
-    """No keys of its own."""
+Keys = Section  # none of its own
 
 
 def refuse(scenario: "Scenario") -> None:
@@ -42,16 +39,6 @@ def refuse(scenario: "Scenario") -> None:
             f'power.objective is "{scenario.power.objective}" under radio.access "published"; whoever publishes hides '
             'behind its own noise only: set objective = "own-noise"'
         )
-
-
-def needs_phases(_radio: "RadioSection") -> str:
-    """There is no channel."""
-    return "no"
-
-
-def payloads_of_pass(_radio: "RadioSection", _nodes: int) -> int:
-    """There are no passes."""
-    return 1
 
 
 class Member(Access):

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 # powers (docs/digital.md)
 TRUNCATE_DB = 10.0
 Keys = Section  # none of its own
-COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {}
 
 
 def refuse(scenario: "Scenario") -> None:
@@ -48,16 +47,6 @@ def refuse(scenario: "Scenario") -> None:
             f'radio.duplex is "half" under radio.access "{access}"; turns are made such that no node sends while it '
             "listens: leave it at its default"
         )
-
-
-def needs_phases(_radio: "RadioSection") -> str:
-    """Receivers take off the phase of each sender."""
-    return "no"
-
-
-def payloads_of_pass(_radio: "RadioSection", _nodes: int) -> int:
-    """All turns together are one averaging."""
-    return 1
 
 
 class Member(Access):

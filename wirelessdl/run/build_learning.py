@@ -101,7 +101,8 @@ def _most_passes(scenario: Scenario) -> int:
     """Payloads of a round after the first, at most: each has receiver noise of its own."""
     passes = scenario.radio.mixing_passes + scenario.learning.closing_passes
     access = member("access", scenario.radio.access.name)
-    each = 1 if access is None else access.payloads_of_pass(scenario.radio, scenario.network.nodes)
+    count = getattr(access, "payloads_of_pass", None)
+    each = 1 if count is None else count(scenario.radio, scenario.network.nodes)
     return passes if each == 1 else each * (1 + passes)
 
 
