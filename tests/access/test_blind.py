@@ -9,7 +9,7 @@ from wirelessdl.access.blind import BlindCarrier, _columns, receive
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.preview.plan import preview_plan
-from wirelessdl.radio.participation import Participation
+from wirelessdl.radio.frame import Participation
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_carrier, make_engine
 

@@ -12,10 +12,9 @@ from wirelessdl.access.hubs import HubCarrier, Walk, joined, reached
 from wirelessdl.learning.announced import announced_rms, send_announced
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mechanism.pairwise import PairTerms, roster_of
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import Frame, Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.offsets import Offsets
-from wirelessdl.radio.participation import Turns
 from wirelessdl.streams import Streams
 
 NEAR = 10.0

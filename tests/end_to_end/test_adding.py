@@ -77,7 +77,7 @@ class Member(Access):
         self._turns, self._nodes = radio.pause_turns, nodes
 
     def schedule(self, round, links):
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         return Turns(np.zeros(self._nodes, dtype=np.int64), self._turns)
 

@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from wirelessdl.learning.records import MessageInput
     from wirelessdl.links import Links
     from wirelessdl.power.problem import PowerPlan
-    from wirelessdl.radio.frame import AirTime, Frame
+    from wirelessdl.radio.frame import AirTime, Frame, Turns
     from wirelessdl.radio.frame_channel import FrameChannel
     from wirelessdl.radio.offsets import Offsets
-    from wirelessdl.radio.participation import Turns
 
 # at later instants of the frame, ns: |h| of all that is heard, instant by instant; complex h of links, [instants, M, n]
 Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
@@ -308,7 +307,7 @@ class UserAccess(Access):
         self._turns = None if capability(given, "turns") is None else guarded("radio.access", given, "turns")
 
     def schedule(self, round: int, links: "Links") -> "Turns":
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         if self._turns is None:
             return Turns(np.zeros(links.nodes, dtype=np.int64), 1)

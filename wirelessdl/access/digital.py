@@ -40,9 +40,8 @@ from wirelessdl.scenario.section import Count, Section, rule_text
 
 if TYPE_CHECKING:
     from wirelessdl.learning.records import MessageInput
-    from wirelessdl.radio.frame import AirTime
+    from wirelessdl.radio.frame import AirTime, Turns
     from wirelessdl.radio.frame_channel import FrameChannel
-    from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
 

@@ -28,9 +28,8 @@ from wirelessdl.scenario.section import Section, rule_text
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
-    from wirelessdl.radio.frame import AirTime, Frame
+    from wirelessdl.radio.frame import AirTime, Frame, Turns
     from wirelessdl.radio.frame_channel import FrameChannel
-    from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario, Server
     from wirelessdl.streams import Streams
 
@@ -197,7 +196,7 @@ class Member(Access):
         self._everyone: Turns | None = None
 
     def schedule(self, round: int, links: "Links") -> "Turns":
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         if self._half_duplex:
             return Turns(halves(self._nodes, self._streams.draws("radio.duplex", round)).astype(np.int64), 2)

@@ -19,7 +19,7 @@ from wirelessdl.scenario.section import Section
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
-    from wirelessdl.radio.participation import Turns
+    from wirelessdl.radio.frame import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
 
@@ -50,7 +50,7 @@ class Member(Access):
         self._nodes = nodes
 
     def schedule(self, round: int, links: "Links") -> "Turns":
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         return Turns(np.zeros(self._nodes, dtype=np.int64), 1)
 

@@ -18,8 +18,8 @@ from wirelessdl.scenario.section import Section
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
+    from wirelessdl.radio.frame import Turns
     from wirelessdl.radio.frame_channel import FrameChannel
-    from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
 
@@ -60,7 +60,7 @@ class Member(Access):
         self._colored: tuple[IntArray, IntArray, Turns] | None = None  # as long as links stay the same
 
     def schedule(self, round: int, links: "Links") -> "Turns":
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         if self._colored is None or self._colored[0] is not links.rx or self._colored[1] is not links.tx:
             turn = coloring(links)

@@ -30,9 +30,9 @@ from wirelessdl.mixing import (
     uniform_air,
 )
 from wirelessdl.power.problem import PowerPlan
+from wirelessdl.radio.frame import Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.offsets import Offsets, symbol_shares
-from wirelessdl.radio.participation import Turns
 
 # weight [links], own [K] and noise [K] for links, estimated gains, amplitudes and who is on air
 Asked = Callable[[Links, FloatArray, FloatArray, BoolArray], tuple[FloatArray, FloatArray, FloatArray]]

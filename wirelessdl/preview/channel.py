@@ -16,9 +16,8 @@ from wirelessdl.contract import capability, checked_array, guard_of
 from wirelessdl.links import Links
 from wirelessdl.network.topology import Connectivity
 from wirelessdl.preview.plan import preview_carry
-from wirelessdl.radio.frame import STATIC_SHARE, subband_offset_hz
+from wirelessdl.radio.frame import STATIC_SHARE, Participation, Transmissions, subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db
-from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.observe import Observer
 from wirelessdl.run.build import World
 from wirelessdl.run.wiring import make_carrier, make_observer

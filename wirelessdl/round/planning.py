@@ -17,8 +17,8 @@ from wirelessdl.power.allocate import PowerAllocator, hide_unheard
 from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, choose, choose_by_mean
 from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem, PowerSettings
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.radio.frame import Participation
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.radio.participation import Participation
 from wirelessdl.round.records import OnAir
 from wirelessdl.round.releases import Releases
 from wirelessdl.scenario.protection import ALPHA_MIN

@@ -16,9 +16,8 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import guard_of
 from wirelessdl.errors import ContractError, quote
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
-from wirelessdl.radio.frame import AirTime, Frame
-from wirelessdl.radio.participation import Participation, Transmissions
-from wirelessdl.sim.policy import Policy
+from wirelessdl.radio.frame import AirTime, Frame, Participation, Transmissions
+from wirelessdl.sim.timing import Policy
 
 
 class NodeStates:
