@@ -11,7 +11,7 @@ from watching import Watched
 from wirelessdl import families, resume, simulate
 from wirelessdl.access import Carried
 from wirelessdl.errors import ContractError, ScenarioError
-from wirelessdl.radio.participation import Participation
+from wirelessdl.radio.frame import Participation
 from wirelessdl.scenario.loader import parse_scenario
 
 ACCESS = """

@@ -103,7 +103,7 @@ def stored_kind(learning: Mapping[str, Any]) -> tuple[str, UpdateKind]:
 
 def columns(table: str) -> list[tuple[str, str, str, str]]:
     """What members of access add to a table: name, type ("float", "int" or "bool"), unit and meaning."""
-    return [column for module in modules("access") for column in module.COLUMNS.get(table, ())]
+    return [column for module in modules("access") for column in vars(module).get("COLUMNS", {}).get(table, ())]
 
 
 def classes(family: Family) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from wirelessdl.access.hubs import HubCarrier, Walk, joined, reached
 from wirelessdl.learning.announced import announced_rms, send_announced
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mechanism.pairwise import PairTerms, roster_of
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import Frame, Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.offsets import Offsets
-from wirelessdl.radio.participation import Turns
 from wirelessdl.streams import Streams
 
 NEAR = 10.0
@@ -70,7 +69,6 @@ class Made:
             bandwidth_hz=1e6,
             power_w=self.power_w,
             thermal_w=thermal_w,
-            balance_from="block",
             mixing="plain",
             offsets=cfo_hz and Offsets.from_nodes(np.array(cfo_hz), np.zeros(self.nodes), 1e6, frame),
             pilots=pilots,

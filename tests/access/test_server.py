@@ -10,7 +10,7 @@ import wirelessdl
 from wirelessdl.channel.antennas import heard_through
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.announced import announced_rms
-from wirelessdl.radio.participation import Participation
+from wirelessdl.radio.frame import Participation
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.wiring import make_engine, run_rounds

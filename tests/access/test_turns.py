@@ -9,7 +9,7 @@ import wirelessdl
 from wirelessdl.access.tdma import coloring
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.announced import announced_rms, send_announced
-from wirelessdl.radio.participation import Participation
+from wirelessdl.radio.frame import Participation
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.wiring import make_engine

@@ -89,7 +89,7 @@ def _time(run: Callable[[], Any]) -> float:
 
 def bare_rounds(world: Any, rounds: int, listened: Sequence[str] = ()) -> float:
     """Seconds of processor time of rounds without events and tables; listened: trace events with an idle listener."""
-    from wirelessdl.radio.participation import Participation
+    from wirelessdl.radio.frame import Participation
     from wirelessdl.run.wiring import make_engine
 
     engine, everyone = make_engine(world), Participation.everyone(world.nodes)

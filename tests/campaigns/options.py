@@ -161,7 +161,6 @@ OPTIONS = {
     },
     "balance": {
         "receiver": {},
-        "mean": {"power.balance_from": "mean"},
         "partial": {"power.balance": "partial"},
         "half": {"power.balance": "partial", "power.balance_exponent": 0.5},
         "power": {"power.balance": "power"},
@@ -178,7 +177,6 @@ OPTIONS = {
     },
     "schedule": {
         "static": {},
-        "first": {"power.reference": "first"},
         "adaptive": {"power.schedule": "adaptive"},
         "robust": {"power.schedule": "robust", "power.samples": 5},
         "margin": {"power.schedule": "adaptive", "power.csi_margin_db": 2.0},

@@ -70,14 +70,6 @@ def refuse(scenario):
         raise ValueError("radio.pause_turns is above 8; must be <= 8")
 
 
-def needs_phases(radio):
-    return False
-
-
-def payloads_of_pass(radio, nodes):
-    return 1
-
-
 class Member(Access):
     """Everyone at once, then a pause."""
 
@@ -85,7 +77,7 @@ class Member(Access):
         self._turns, self._nodes = radio.pause_turns, nodes
 
     def schedule(self, round, links):
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         return Turns(np.zeros(self._nodes, dtype=np.int64), self._turns)
 

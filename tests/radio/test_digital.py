@@ -19,9 +19,8 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import metropolis, metropolis_delivered
 from wirelessdl.preview.describe import cancelling
 from wirelessdl.preview.plan import preview_plan
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import Frame, Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
-from wirelessdl.radio.participation import Turns
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace.files import plain

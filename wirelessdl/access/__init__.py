@@ -7,10 +7,18 @@ depends on data. A frame is a sequence of `Step`s. The first sends w, the one re
 further ones send on only what nodes hold by then, and only nodes that sent w take part in that. The round engine holds
 every access to it, so the own and the coalition total hold whatever its weights (post-processing).
 
-To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`), `COLUMNS`, what it adds to
-the tables, `needs_phases(radio)`, "no", "fading" or "flight", and `payloads_of_pass(radio, nodes)`; a line in
-`families.MEMBERS`, a test, a page. Your class, `radio.access = "mine.py:Mine"`, has a method `mix` (see `UserAccess`);
-totals are proven under it by construction.
+Your class, `radio.access = "mine.py:Mine"`, has a method `mix` (see `UserAccess`); totals are proven under it by
+construction. To add one: a module here (`tdma.py` is a short one) with `Keys` and `refuse` (see
+`wirelessdl/families.py`) and
+
+    Member              an `Access`: `schedule` says who sends when; `carrier` makes the `Carrier` whose `carry` makes
+                        the steps of every frame. Its constructor asks by name for what it needs of radio (the
+                        section), nodes, streams, silent and server
+    COLUMNS             what it adds to the tables; nothing by default
+    needs_phases        (radio) -> "no", "fading" or "flight": whether gains come with phases; by default no
+    payloads_of_pass    (radio, nodes) -> payloads of one averaging, which count draws of noise; by default 1
+
+a line in `families.MEMBERS`, a test, a section of docs/air.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +39,9 @@ if TYPE_CHECKING:
     from wirelessdl.learning.records import MessageInput
     from wirelessdl.links import Links
     from wirelessdl.power.problem import PowerPlan
-    from wirelessdl.radio.frame import AirTime, Frame
+    from wirelessdl.radio.frame import AirTime, Frame, Turns
     from wirelessdl.radio.frame_channel import FrameChannel
     from wirelessdl.radio.offsets import Offsets
-    from wirelessdl.radio.participation import Turns
 
 # at later instants of the frame, ns: |h| of all that is heard, instant by instant; complex h of links, [instants, M, n]
 Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
@@ -47,13 +54,12 @@ ServerLater = Callable[[Sequence[int]], "tuple[NDArray[np.complex128], NDArray[n
 class AirSettings:
     """What a run gives to its access. power_w: [K] budgets; thermal_w: receiver noise, W; coordinates: of a model.
 
-    mixing: how steps that send on what is held are weighed, "chebyshev" or "plain" (`access.passes`). balance_from:
-    whether receivers balance by every frame's gains ("block") or by mean gains. offsets: of carriers and timing, None
-    without any. later, h_at: ask for gains of the open frame as time goes on; None in previews. passes, closing: mixing
-    passes of a round, and further ones of the last of `rounds`. pilots: symbols of a pilot; None: receivers know h.
-    phase_error_rad, timing_error_s: deviations of what alignment leaves. number_s: of a number on the control channel.
-    array: antennas of each receiver. half_duplex: nodes send in one of two turns. groups: that a hub
-    collects one after another; robust: whether it keeps their values apart.
+    mixing: how steps that send on what is held are weighed, "chebyshev" or "plain" (`access.passes`). offsets: of
+    carriers and timing, None without any. later, h_at: ask for gains of the open frame as time goes on; None in
+    previews. passes, closing: mixing passes of a round, and further ones of the last of `rounds`. pilots: symbols of
+    a pilot; None: receivers know h. phase_error_rad, timing_error_s: deviations of what alignment leaves. number_s:
+    of a number on the control channel. array: antennas of each receiver. half_duplex: nodes send in one of two turns.
+    groups: that a hub collects one after another; robust: whether it keeps their values apart.
     """
 
     frame: "Frame"
@@ -61,7 +67,6 @@ class AirSettings:
     bandwidth_hz: float
     power_w: FloatArray
     thermal_w: float
-    balance_from: str
     mixing: str
     offsets: "Offsets | None"
     rounds: int = 1
@@ -303,7 +308,7 @@ class UserAccess(Access):
         self._turns = None if capability(given, "turns") is None else guarded("radio.access", given, "turns")
 
     def schedule(self, round: int, links: "Links") -> "Turns":
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         if self._turns is None:
             return Turns(np.zeros(links.nodes, dtype=np.int64), 1)

@@ -41,7 +41,7 @@ from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 
 if TYPE_CHECKING:
-    from wirelessdl.radio.participation import Turns
+    from wirelessdl.radio.frame import Turns
 
 _PREVIEWED = 12  # frames of fading, over which what a frame does to the mean is averaged
 

@@ -34,16 +34,14 @@ from pydantic import Field, FiniteFloat
 from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, Sending, Step
 from wirelessdl.access.oac import refuse_truncation
 from wirelessdl.access.tdma import Member as OneSenderAtATime
-from wirelessdl.access.tdma import needs_phases, payloads_of_pass  # noqa: F401
 from wirelessdl.access.tdma import refuse as refuse_orthogonal
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.scenario.section import Count, Section, rule_text
 
 if TYPE_CHECKING:
     from wirelessdl.learning.records import MessageInput
-    from wirelessdl.radio.frame import AirTime
+    from wirelessdl.radio.frame import AirTime, Turns
     from wirelessdl.radio.frame_channel import FrameChannel
-    from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
 

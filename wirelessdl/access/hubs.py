@@ -51,7 +51,7 @@ from wirelessdl.units import to_ns, to_s
 
 if TYPE_CHECKING:
     from wirelessdl.access.oac import Keys
-    from wirelessdl.radio.participation import Turns
+    from wirelessdl.radio.frame import Turns
     from wirelessdl.streams import Streams
 
 RESCUE_SNR = 2.0  # linear: below it a link carries more noise than the loss of one node does

@@ -28,9 +28,8 @@ from wirelessdl.scenario.section import Section, rule_text
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
-    from wirelessdl.radio.frame import AirTime, Frame
+    from wirelessdl.radio.frame import AirTime, Frame, Turns
     from wirelessdl.radio.frame_channel import FrameChannel
-    from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario, Server
     from wirelessdl.streams import Streams
 
@@ -198,7 +197,7 @@ class Member(Access):
         self._everyone: Turns | None = None
 
     def schedule(self, round: int, links: "Links") -> "Turns":
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         if self._groups > 1 and not self.lays_out_frames:  # each in a turn of its own (`learning/robust`)
             classes = self._streams.draws("radio.groups", round).permutation(self._nodes) % self._groups

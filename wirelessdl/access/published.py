@@ -18,11 +18,9 @@ from wirelessdl.access import Access, AirSettings, Carrier
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
-    from wirelessdl.radio.participation import Turns
+    from wirelessdl.radio.frame import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
-
-COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {}
 
 
 def refuse(scenario: "Scenario") -> None:
@@ -39,16 +37,6 @@ def refuse(scenario: "Scenario") -> None:
         )
 
 
-def needs_phases(_radio: "RadioSection") -> str:
-    """There is no channel."""
-    return "no"
-
-
-def payloads_of_pass(_radio: "RadioSection", _nodes: int) -> int:
-    """There are no passes."""
-    return 1
-
-
 class Member(Access):
     """One node, whose model everyone sees."""
 
@@ -58,7 +46,7 @@ class Member(Access):
         self._nodes = nodes
 
     def schedule(self, round: int, links: "Links") -> "Turns":
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         return Turns(np.zeros(self._nodes, dtype=np.int64), 1)
 

@@ -36,7 +36,7 @@ from wirelessdl.units import dbm_to_w, to_s
 
 if TYPE_CHECKING:
     from wirelessdl.access.oac import Keys
-    from wirelessdl.radio.participation import Turns
+    from wirelessdl.radio.frame import Turns
     from wirelessdl.scenario.schema import Scenario, Server
     from wirelessdl.streams import Streams
 

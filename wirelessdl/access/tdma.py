@@ -17,15 +17,14 @@ from wirelessdl.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
+    from wirelessdl.radio.frame import Turns
     from wirelessdl.radio.frame_channel import FrameChannel
-    from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
 
 # radio.truncate_snr_db "auto": highest mean accuracy of thresholds from -inf to 15 dB, over 5 to 20 nodes and three
 # powers (docs/digital.md)
 TRUNCATE_DB = 10.0
-COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {}
 
 
 def refuse(scenario: "Scenario") -> None:
@@ -48,16 +47,6 @@ def refuse(scenario: "Scenario") -> None:
         )
 
 
-def needs_phases(_radio: "RadioSection") -> str:
-    """Receivers take off the phase of each sender."""
-    return "no"
-
-
-def payloads_of_pass(_radio: "RadioSection", _nodes: int) -> int:
-    """All turns together are one averaging."""
-    return 1
-
-
 class Member(Access):
     """Turns by graph colouring."""
 
@@ -69,7 +58,7 @@ class Member(Access):
         self._colored: tuple[IntArray, IntArray, Turns] | None = None  # as long as links stay the same
 
     def schedule(self, round: int, links: "Links") -> "Turns":
-        from wirelessdl.radio.participation import Turns
+        from wirelessdl.radio.frame import Turns
 
         if self._colored is None or self._colored[0] is not links.rx or self._colored[1] is not links.tx:
             turn = coloring(links)

@@ -38,7 +38,7 @@ from wirelessdl.units import to_ns
 
 if TYPE_CHECKING:
     from wirelessdl.access.oac import Keys
-    from wirelessdl.radio.participation import Turns
+    from wirelessdl.radio.frame import Turns
     from wirelessdl.streams import Streams
 
 

@@ -30,9 +30,9 @@ from wirelessdl.mixing import (
     uniform_air,
 )
 from wirelessdl.power.problem import PowerPlan
+from wirelessdl.radio.frame import Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.offsets import Offsets, symbol_shares
-from wirelessdl.radio.participation import Turns
 
 # weight [links], own [K] and noise [K] for links, estimated gains, amplitudes and who is on air
 Asked = Callable[[Links, FloatArray, FloatArray, BoolArray], tuple[FloatArray, FloatArray, FloatArray]]
@@ -174,21 +174,14 @@ class Weigher(Carrier):
 class AllAtOnce(Weigher):
     """The channel adds all senders up; a receiver weighs "air" against its own model."""
 
-    def __init__(self, given: AirSettings):
-        super().__init__(given)
-        self._from_block = given.balance_from == "block"
-
     def _known(
         self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
     ) -> tuple[Mixing, ...]:
         links, slots = channel.links, channel.slots
         gain_est = np.stack([channel.of_links(slot.gain_est) for slot in slots])
-        if plan.balance != "receiver":
-            air = uniform_air(links)
-        elif self._from_block:
+        air = uniform_air(links)
+        if plan.balance == "receiver":
             air = np.stack([balanced_air(links, slot, amplitude) for slot in gain_est])
-        else:
-            air = balanced_air(links, channel.mean_gain, amplitude)
         air = np.broadcast_to(np.where(listening, 1.0, air), (len(slots), links.nodes))
         return tuple(mix(links, slot, amplitude, air=one) for slot, one in zip(gain_est, air))
 

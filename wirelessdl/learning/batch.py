@@ -37,6 +37,7 @@ class Batch:
     features: `[k, B, features + 1]` with ones in the last column, or `[k, B, *sample shape]`
     labels: `[k, B]`
     weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
+    nodes: whose they are, for whoever watches a run
     counts: real samples of each node, which come first; what follows is padding, zeros. None where there is none
     norm: bound on the norm of each sample's features, `[k, B]`, where it is kept
     """
@@ -44,6 +45,7 @@ class Batch:
     features: Tensor
     labels: Tensor
     weight: Tensor | None = None
+    nodes: range = range(0)
     counts: tuple[int, ...] | None = None
     norm: Tensor | None = None
 
@@ -74,7 +76,7 @@ class Batch:
         weight = None if self.weight is None else self.weight[nodes]
         counts = None if self.counts is None else self.counts[nodes]
         norm = None if self.norm is None else self.norm[nodes]
-        return Batch(self.features[nodes], self.labels[nodes], weight, counts, norm)
+        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes], counts, norm)
 
 
 def finite_mean(mean: Tensor, values: Tensor, weight: Tensor | None) -> Tensor:

@@ -541,7 +541,7 @@ class LearningEngine:
         drawn = self.sampler.batches(draws, nodes, round)
         chosen = [self.client_indices[node][positions] for node, positions in zip(nodes, drawn)]
         buffer = Buffer(self._store) if self.keeps_batches else self._buffers[worker]
-        batch = buffer.batch(chosen, self._divisor[part])
+        batch = replace(buffer.batch(chosen, self._divisor[part]), nodes=nodes)
         if self.keeps_batches:
             self._kept_batches[nodes] = batch
         if self.settings.augment == "none":

@@ -11,9 +11,8 @@ from wirelessdl.contract import capability
 from wirelessdl.links import Links
 from wirelessdl.network.topology import Connectivity
 from wirelessdl.preview.plan import preview_carry
-from wirelessdl.radio.frame import subband_offset_hz
+from wirelessdl.radio.frame import Participation, Transmissions, subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db
-from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.observe import Observer
 from wirelessdl.run.build import World
 from wirelessdl.run.wiring import make_carrier, make_observer

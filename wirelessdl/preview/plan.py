@@ -25,8 +25,8 @@ from wirelessdl.power.joint import JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.terms import Exposure, PrivacyAssumptions, kept_declaration
 from wirelessdl.privacy.totals import release_mu
+from wirelessdl.radio.frame import Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
-from wirelessdl.radio.participation import Turns
 from wirelessdl.round.releases import PendingGradients
 from wirelessdl.run.build import World
 from wirelessdl.run.summary import forecast, forecast_terms

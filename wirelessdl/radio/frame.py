@@ -1,4 +1,4 @@
-"""A frame in time and frequency: one round's pilots, guards and payload slots, in integer nanoseconds.
+"""A frame in time and frequency: one round's pilots, guards and payload slots, in integer nanoseconds; who takes part.
 
 A payload is a grid of resource blocks, slot by subband. N subbands share the bandwidth B: a symbol of a subband takes
 N / B, and a slot as long as before, but for the symbols that fill its last row. Every subband has pilots of its own.
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability
 from wirelessdl.links import Geometry
 from wirelessdl.units import SPEED_OF_LIGHT_MPS, to_ns
@@ -238,3 +238,56 @@ def fastest_pair_mps(geometry: GeometryAt, horizon_s: float) -> float:
         speed = np.linalg.norm(geometry(time_s).velocity_mps, axis=1)
         fastest = max(fastest, float(np.sort(speed)[-2:].sum()))
     return fastest
+
+
+@dataclass(frozen=True, eq=False)
+class Participation:
+    """Node states when a frame opens, `[K]` each.
+
+    up: runs. ready: runs and has computed its gradient, so it takes part. listening: ready, but came back from a
+    crash and takes the mean of what it hears for its model, without sending. lost: a crash took its gradient since
+    the last frame. missed: could be ready, but its report of gains was lost: it has no plan and takes no part.
+    compute_s: duration of this round's gradient. battery_j: what is left, inf without a battery.
+    """
+
+    up: BoolArray
+    ready: BoolArray
+    listening: BoolArray
+    lost: BoolArray
+    missed: BoolArray
+    compute_s: FloatArray
+    battery_j: FloatArray
+
+    @property
+    def willing(self) -> BoolArray:
+        """Nodes that send unless a budget keeps them silent, `[K]`."""
+        return self.ready & ~self.listening
+
+    @staticmethod
+    def everyone(nodes: int) -> "Participation":
+        """A frame in which nothing is wrong."""
+        yes, no = np.ones(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
+        return Participation(yes, yes, no, no, no, np.zeros(nodes), np.full(nodes, np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """The turn in which each node sends, `[K]`, and how many turns a slot takes."""
+
+    turn: IntArray
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Transmissions:
+    """What a round makes of it: who sends `[K]`, in how many turns, and who computes a gradient `[K]`.
+
+    Who is silent takes no step that would have to be sent later; where nobody ever sends, everyone computes. uneven_ns:
+    payloads of all turns in sequence, None where the frame says how long they take; airtime: of each node, likewise.
+    """
+
+    on_air: BoolArray
+    computes: BoolArray
+    turns: int = 1
+    uneven_ns: tuple[int, ...] | None = None
+    airtime: AirTime | None = None

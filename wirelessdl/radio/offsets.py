@@ -31,9 +31,8 @@ import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.links import Links
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import Frame, Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
-from wirelessdl.radio.participation import Turns
 from wirelessdl.units import SPEED_OF_LIGHT_MPS, to_s
 
 _MAX_CFO_SHARE = 0.1  # of the bandwidth: over a symbol a phase turns by 0.6 rad at most, and 0.14 dB are lost

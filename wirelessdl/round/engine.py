@@ -40,10 +40,9 @@ from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
 from wirelessdl.privacy.ledger import FrameRelease, Ledger, SenderTotals
 from wirelessdl.radio.energy import ControlLosses
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import Frame, Participation, Transmissions, Turns
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
-from wirelessdl.radio.participation import Participation, Transmissions, Turns
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.planning import BudgetGate, Planner

@@ -17,8 +17,8 @@ from wirelessdl.power.allocate import PowerAllocator, hide_unheard
 from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, choose, choose_by_mean
 from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem, PowerSettings
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.radio.frame import Participation
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.radio.participation import Participation
 from wirelessdl.round.records import OnAir
 from wirelessdl.round.releases import Releases
 from wirelessdl.scenario.protection import ALPHA_MIN
@@ -29,10 +29,9 @@ Samples = Callable[[Links, FloatArray, int], FloatArray]
 
 @dataclass(frozen=True)
 class PlanSchedule:
-    """When plans are made, and from which gains the first one is."""
+    """When plans are made."""
 
     kind: Literal["static", "adaptive", "robust"]
-    reference: Literal["mean", "first"]
     samples: int  # realisations that a robust plan must hold for
 
 
@@ -152,15 +151,11 @@ class Planner:
         return plan
 
     def first(self, channel: FrameChannel) -> PowerPlan:
-        """The plan that theta comes from: for the mean gains, the first ones, or many samples, of all links."""
+        """The plan that theta comes from: for the mean gains, or many samples, of all links."""
         if self._first is None:
             schedule = self._schedule
-            every = channel.heard_gain_est if schedule.reference == "first" else channel.mean
-            samples = None
-            if schedule.kind == "robust":
-                samples = self._samples(channel.heard, channel.mean, schedule.samples)
-            elif schedule.reference == "first" and channel.subbands > 1:  # it must hold in every subband
-                samples = np.stack([block.gain_est for block in channel.slots[: channel.subbands]])
+            every = channel.mean
+            samples = self._samples(channel.heard, every, schedule.samples) if schedule.kind == "robust" else None
             problem = self._settings.problem(
                 channel.links, channel.of_links(every), samples=samples, heard=channel.all_heard(every)
             )

@@ -12,9 +12,8 @@ from wirelessdl.learning.records import RoundResult
 from wirelessdl.mechanism import Protection
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.ledger import FrameRelease
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import Frame, Participation
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.radio.participation import Participation
 from wirelessdl.trace.events import TraceEvents
 
 

@@ -105,7 +105,8 @@ def _most_passes(scenario: Scenario) -> int:
     if scenario.learning.robust.name != "none":  # receiver noise of every value
         passes += scenario.network.nodes
     access = member("access", scenario.radio.access.name)
-    each = 1 if access is None else access.payloads_of_pass(scenario.radio, scenario.network.nodes)
+    count = getattr(access, "payloads_of_pass", None)
+    each = 1 if count is None else count(scenario.radio, scenario.network.nodes)
     return passes if each == 1 else each * (1 + passes)
 
 

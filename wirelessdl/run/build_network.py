@@ -123,7 +123,10 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     radio = builder.scenario.radio
     offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
     access = member("access", radio.access.name)
-    phases = ("fading" if radio.flight_time else "no") if access is None else access.needs_phases(radio)
+    if access is None:
+        phases = "fading" if radio.flight_time else "no"
+    else:
+        phases = access.needs_phases(radio) if hasattr(access, "needs_phases") else "no"
     flight_hz = builder.scenario.channel.frequency_hz if phases == "flight" else None
     array = Antennas(radio.antennas, radio.antenna_correlation)
     phased = phases != "no" or array.count > 1

@@ -20,9 +20,8 @@ from wirelessdl.round.multiplier import rule_for
 from wirelessdl.run.build_network import BuiltNetwork
 from wirelessdl.run.registry import Builder
 from wirelessdl.scenario.schema import RadioSection, Scenario
-from wirelessdl.sim.compute import per_node
-from wirelessdl.sim.policy import Clocked
 from wirelessdl.sim.simulation import EventSimulation, LastFrame
+from wirelessdl.sim.timing import Clocked, per_node
 from wirelessdl.streams import Streams
 from wirelessdl.units import to_s
 

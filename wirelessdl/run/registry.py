@@ -27,9 +27,8 @@ from wirelessdl.radio.faults import BLOCKAGES, JAMMERS
 from wirelessdl.scenario.loader import catalog_for
 from wirelessdl.scenario.part import PROCESSES, Catalog, Part
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.sim.compute import COMPUTE_TIMES
 from wirelessdl.sim.faults import CRASHES, STRAGGLERS
-from wirelessdl.sim.policy import POLICIES
+from wirelessdl.sim.timing import COMPUTE_TIMES, POLICIES
 
 
 @dataclass(frozen=True)

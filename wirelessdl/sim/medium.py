@@ -15,10 +15,9 @@ import simpy
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import guard_of
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
-from wirelessdl.radio.frame import AirTime, Frame
-from wirelessdl.radio.participation import Participation, Transmissions
-from wirelessdl.sim.policy import Policy
+from wirelessdl.radio.frame import AirTime, Frame, Participation, Transmissions
 from wirelessdl.sim.processes import checked_events
+from wirelessdl.sim.timing import Policy
 
 
 class NodeStates:

@@ -19,13 +19,11 @@ from wirelessdl.contract import Guard, guarded
 from wirelessdl.errors import ContractError, ScenarioError, quote
 from wirelessdl.memory import fewer_collections
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
-from wirelessdl.radio.frame import Frame
-from wirelessdl.radio.participation import Participation, Transmissions
-from wirelessdl.sim.compute import ComputeTime
+from wirelessdl.radio.frame import Frame, Participation, Transmissions
 from wirelessdl.sim.faults import Crashes, Stragglers
 from wirelessdl.sim.medium import Frames, Medium, NodeStates
-from wirelessdl.sim.policy import Policy
 from wirelessdl.sim.processes import UserProcesses
+from wirelessdl.sim.timing import ComputeTime, Policy
 from wirelessdl.streams import Streams
 from wirelessdl.units import to_ns, to_s
 
