@@ -91,8 +91,8 @@ def own_term_without_noise(patch: pytest.MonkeyPatch) -> None:
     """A node weighs its own model in s as it is, not as it sent it."""
     kept, real = _keeping_models(patch), Exchange._receive
 
-    def receive(self, segments, round, purpose, draws, sent, out, air, send):
-        power = real(self, segments, round, purpose, draws, sent, out, air, send)
+    def receive(self, segments, round, purpose, draws, sent, out, *how):
+        power = real(self, segments, round, purpose, draws, sent, out, *how)
         if purpose == "thermal":
             out.sub_(self.column(np.diagonal(segments[0].weights)) * (sent - kept["x"]))
         return power

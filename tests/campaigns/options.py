@@ -40,6 +40,10 @@ OPTIONS = {
         "track": {"network.mobility": {"kind": "track", "radius_m": 40.0}},
         "streets": {"network.mobility": "streets"},
         "waypoints": {"network.mobility": {"kind": "waypoints", "file": "walks.csv"}},
+        "sumo": {
+            "network.mobility": {"kind": "sumo-fcd", "file": "traffic.xml"},
+            "network.map": {"kind": "sumo-polygons", "file": "houses.xml"},
+        },
     },
     "channel": {
         "uniform": {"channel.models": [{"model": "uniform"}]},
@@ -326,6 +330,14 @@ OPTIONS = {
         "noise": {"faults.jammer": {"kind": "noise", "power_dbm": -70.0}},
         "transmitter": {"faults.jammer": {"kind": "transmitter", "power_dbm": 10.0, "period_s": 0.02}},
     },
+    "byzantine": {
+        "none": {},
+        "sign-flip": {"faults.byzantine": {"kind": "sign-flip", "nodes": [1]}},
+        "noise": {"faults.byzantine": {"kind": "noise", "share": 0.2}},
+        "zero": {"faults.byzantine": {"kind": "zero", "nodes": [2], "from_round": 2}},
+        "replay": {"faults.byzantine": {"kind": "replay", "nodes": [0]}},
+    },
+    "processes": {"none": {}, "traffic": {"events.processes": ["listeners.py:traffic"]}},
     "energy": {
         "mains": {},
         "drawn": {"energy.efficiency": 0.3, "energy.receive_w": 0.1, "energy.compute_w": 0.5},

@@ -29,7 +29,15 @@ class Net(torch.nn.Module):
 LISTENER = """
 def note(event):
     assert len(event.gain) == len(event.rx)
+
+def traffic(env, network, rng):
+    while True:
+        yield network.wait(0.01 * (1 + rng.random()))
+        network.take_down(3)
+        yield network.wait(0.005)
+        network.bring_up(3)
 """
+HOUSES = '<additional><poly id="a" type="building" shape="10,-60 20,-60 20,-40 10,-40"/></additional>\n'
 
 
 def write(folder):
@@ -45,6 +53,14 @@ def write(folder):
         "time_s,node,x_m,y_m,z_m\n"
         + "".join(f"0,{node},{x},{y},1.5\n9,{node},{x},{y + 5},1.5\n" for node, (x, y) in enumerate(places))
     )
+    (folder / "houses.xml").write_text(HOUSES)
+    steps = "".join(
+        f'<timestep time="{step}">'
+        + "".join(f'<vehicle id="{node}" x="{x}" y="{y + 2 * step}"/>' for node, (x, y) in enumerate(places))
+        + "</timestep>"
+        for step in range(3)
+    )
+    (folder / "traffic.xml").write_text(f"<fcd-export>{steps}</fcd-export>\n")
     ring = [(node, (node + 1) % NODES) for node in range(NODES)]
     (folder / "links.csv").write_text("tx,rx\n" + "".join(f"{tx},{rx}\n" for tx, rx in [*ring, (3, 0), (0, 2)]))
     rng = np.random.default_rng(0)

@@ -116,7 +116,7 @@ def test_noise_of_the_mean_equals_the_whole_map_of_payload_and_passes(passes):
     rng = np.random.default_rng(0)
     for decision in watched.decisions:
         steps = decision.carried.steps
-        taken = (np.array([getattr(step, name)[0] for step in steps]) for name in ("heard", "kept", "before"))
+        taken = (np.array([getattr(step, name)[0] for step in steps]) for name in ("heard", "before"))
         passes_of_one = Passes(*taken)
         found = noise_of_mean(steps, decision.on_air, *(noise := rng.uniform(0.5, 2.0, (2, 6))))
         sent, receiver = [], []

@@ -117,7 +117,7 @@ def test_one_line_shows_a_run_beside_its_baselines(file, tmp_path, wirelessdl_co
     assert f"this run {own.summary['accuracy_mean']:.1%} (epsilon 1)" in line
     assert wirelessdl_command("report", str(own.path)).code == 0
     page = (own.path / "report.html").read_text()
-    assert f"central-dp {reached['central-dp']:.1%}" in page
+    assert f"central DP {reached['central-dp']:.1%}" in page
 
 
 def test_it_is_refused_for_several_nodes(file):

@@ -104,6 +104,18 @@ BODIES = {
     def factor(self, node, round):
         return 1.0
 """,
+    "faults.byzantine": """
+    def send(self, honest, first, limit, round, rng):
+        return -honest
+""",
+    "events.processes": """
+    def process(self, env, network, rng):
+        yield network.wait(0.01)
+""",
+    "learning.robust": """
+    def combine(self, values, weight, limit):
+        return values.median(dim=0).values
+""",
     "faults.jammer": """
     def noise_w(self, geometry, time_s):
         return np.full(geometry.nodes, 1e-12)
