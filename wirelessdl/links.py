@@ -183,13 +183,6 @@ class Links:
     def rx_height_m(self) -> FloatArray:
         return read_only(np.asarray(self.geometry.position_m[self.rx, 2]))
 
-    @cached_property
-    def growth_mps(self) -> FloatArray:
-        """Rate at which each link grows, `[links]` m/s; negative where its ends approach each other."""
-        apart = self.geometry.position_m[self.rx] - self.geometry.position_m[self.tx]
-        relative = self.geometry.velocity_mps[self.rx] - self.geometry.velocity_mps[self.tx]
-        return read_only(np.asarray(np.sum(apart * relative, axis=1) / np.maximum(self.distance_m, 1e-9)))
-
     def alike(self, other: "Links") -> bool:
         """Whether these are the same links, wherever nodes are."""
         return self.number is other.number or np.array_equal(self.number, other.number)

@@ -125,7 +125,6 @@ def test_stacked_links_have_the_lengths_and_numbers_of_each_instant():
     links = moving_links()
     stacked = Instants(tuple(links), TIMES_S).stacked
     np.testing.assert_array_equal(stacked.distance_m, np.concatenate([here.distance_m for here in links]))
-    np.testing.assert_array_equal(stacked.growth_mps, np.concatenate([here.growth_mps for here in links]))
     np.testing.assert_array_equal(stacked.number, np.tile(links[0].number, len(links)))
     np.testing.assert_array_equal(stacked.pair, np.tile(links[0].pair, len(links)))
 
