@@ -117,4 +117,4 @@ def test_own_noise_of_a_group_meets_the_wanted_variance():
 
 def test_whole_numbers_are_numbers():
     np.testing.assert_allclose(group_variance(10**10, 1, 3, 1), 1.5e20)  # its square does not fit 64 bits
-    np.testing.assert_allclose(group_own(6, 10**10, 3, 1), 3**0.5)
+    np.testing.assert_allclose(group_own(6, 2**32, 3, 1), 3**0.5)
