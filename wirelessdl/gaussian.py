@@ -10,12 +10,12 @@ beyond: max(1, analytic), which is monotone and never below the exact value.
 """
 
 import math
-from typing import overload
 
 import numpy as np
 import scipy
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.units import Level
 
 _LARGEST = 1e18  # an epsilon beyond which exponents overflow; what keeps this one keeps larger ones
 
@@ -34,11 +34,7 @@ def log_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     return np.asarray(upper + np.log(-np.expm1(gap)))
 
 
-@overload
-def analytic_epsilon(mu: float, delta: float) -> float: ...
-@overload
-def analytic_epsilon(mu: FloatArray, delta: float) -> FloatArray: ...
-def analytic_epsilon(mu: float | FloatArray, delta: float) -> float | FloatArray:
+def analytic_epsilon(mu: Level, delta: float) -> Level:
     """Smallest epsilon of a Gaussian release at delta, of the shape of mu = sensitivity / noise deviation."""
     values = np.asarray(mu, dtype=np.float64)
     epsilon = np.where(np.isposinf(values), np.inf, 0.0)

@@ -33,7 +33,7 @@ def contests() -> Iterator[Contest]:
         ledger = Ledger(world.terms, world.exposure.sampling_rate)
         for slot in slots:
             ledger.record(slot)
-            ledger.own_bound()
+            ledger.own.bound()
 
     def run() -> None:
         with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:

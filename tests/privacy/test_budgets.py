@@ -32,7 +32,7 @@ def test_budgets_are_never_exceeded_whatever_the_schedule(protocol, groups):
             spent = ledger.promised.exhausted(mu, budget)
             stopped += int(spent.sum())
             ledger.record(release(round, np.where(spent, 0.0, mu)))
-        assert (ledger.own_total() <= budget).all()
+        assert (ledger.own.total() <= budget).all()
     assert stopped > 4 * groups
 
 

@@ -113,3 +113,8 @@ def test_own_noise_of_a_group_meets_the_wanted_variance():
     np.testing.assert_allclose(group_variance(own, ratio, size, 5), 3.0, rtol=1e-14)
     np.testing.assert_allclose(own[:3], 3**0.5)  # nobody honest is left to share with
     assert own[3] ** 2 == pytest.approx(3.0 / (1 + 14 * 2 / 3), rel=1e-14)
+
+
+def test_whole_numbers_are_numbers():
+    np.testing.assert_allclose(group_variance(10**10, 1, 3, 1), 1.5e20)  # its square does not fit 64 bits
+    np.testing.assert_allclose(group_own(6, 2**32, 3, 1), 3**0.5)

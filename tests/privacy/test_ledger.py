@@ -178,9 +178,9 @@ def test_only_drawn_batches_of_the_hardened_protocol_amplify_and_only_for_one_sa
     assert any("epochs count" in line for line in some.conditions) == some.by_epoch
     ledger = ledger_of([[0.0] * 3, [0.5] * 3, [0.4] * 3], some)
     if not some.amplified and not some.by_epoch:
-        assert ledger.own_total()[0] == pytest.approx(analytic_epsilon(math.sqrt(0.25 + 0.16), DELTA), rel=1e-12)
+        assert ledger.own.total()[0] == pytest.approx(analytic_epsilon(math.sqrt(0.25 + 0.16), DELTA), rel=1e-12)
     if some.by_epoch:  # both gradients are of the first epoch
-        assert ledger.own_total()[0] == pytest.approx(analytic_epsilon(0.5, DELTA), rel=1e-12)
+        assert ledger.own.total()[0] == pytest.approx(analytic_epsilon(0.5, DELTA), rel=1e-12)
     assert ledger.statements()[0].accountant == ("pld" if some.amplified else "gdp")
 
 
@@ -212,24 +212,24 @@ def test_totals_are_the_exact_composition_of_each_senders_own_releases(sampler, 
         [[0.0] * 3, [0.9, 0.9, 0.0], [0.9, 0.4, 0.0], [0.9, 0.0, 0.0]], terms(sampler=sampler, clipping=clipping)
     )
     expected = [exact(0.05, {0.9: 3}, profile), exact(0.2, {0.9: 1, 0.4: 1}, profile), 0.0]
-    np.testing.assert_allclose(ledger.own_total(), expected, rtol=1e-12)
-    np.testing.assert_array_equal(ledger.own_total(), ledger.own_total())
+    np.testing.assert_allclose(ledger.own.total(), expected, rtol=1e-12)
+    np.testing.assert_array_equal(ledger.own.total(), ledger.own.total())
     assert ledger.own.rounds.tolist() == [3, 2, 0]
-    assert (ledger.own_bound() >= ledger.own_total()).all()
-    assert ledger.own_bound()[0] > 1.5 * expected[0]  # running totals are loose
+    assert (ledger.own.bound() >= ledger.own.total()).all()
+    assert ledger.own.bound()[0] > 1.5 * expected[0]  # running totals are loose
 
 
 def test_who_is_not_on_air_is_not_charged():
     ledger = Ledger(terms(), RATES)
     ledger.record(release(1, [0.5, 0.5, 0.5], on_air=[True, False, True]))
     assert ledger.own.rounds.tolist() == [1, 0, 1]
-    assert (ledger.own_bound() > 0).tolist() == [True, False, True]
+    assert (ledger.own.bound() > 0).tolist() == [True, False, True]
 
 
 def test_a_release_without_noise_has_no_total():
     ledger = ledger_of([[np.inf, 5000.0, 0.5]])
-    assert ledger.own_total().tolist()[:2] == [np.inf, np.inf]
-    assert np.isfinite(ledger.own_total()[2])
+    assert ledger.own.total().tolist()[:2] == [np.inf, np.inf]
+    assert np.isfinite(ledger.own.total()[2])
 
 
 def test_totals_beyond_protection_are_the_smaller_of_two_bounds():
@@ -238,7 +238,7 @@ def test_totals_beyond_protection_are_the_smaller_of_two_bounds():
     nu = lower_end(30.0)
     gdp = analytic_epsilon(math.sqrt(2) / nu, DELTA)
     assert gdp > 200
-    total, bound = ledger.own_total(), ledger.own_bound()
+    total, bound = ledger.own.total(), ledger.own.bound()
     assert total[2] == pytest.approx(gdp, rel=1e-12)
     assert (total <= np.minimum(bound, gdp) * (1 + 1e-12)).all()
     assert (total > 200).all()
@@ -249,7 +249,7 @@ def test_the_worst_of_few_senders_is_exact():
     ledger = ledger_of([[0.5, 0.5, 0.5, 0.0], [0.5, 0.5, 0.5, 0.1]], q=rates)
     # three senders made the same releases: the one with the largest rate leads
     assert ledger.own.worst() == pytest.approx(exact(0.3, {0.5: 2}), rel=1e-12)
-    assert ledger.own.worst() == ledger.own_total().max()
+    assert ledger.own.worst() == ledger.own.total().max()
     quiet = ledger_of([[0.0] * 4], q=rates)
     assert quiet.own.worst() == 0.0
     paper = ledger_of([[0.5, 0.2, 0.1, 0.0]], terms("paper"), q=rates)
@@ -263,7 +263,7 @@ def test_the_worst_of_many_senders_is_not_told_before_it_is_composed():
     ledger = ledger_of(np.exp(rng.normal(-1.5, 0.4, (12, 4))).tolist(), q=rates)
     assert sum(len(cells) for cells in ledger.own.cells) > 24
     assert math.isnan(ledger.own.worst())
-    assert ledger.own_total().max() < ledger.own_bound().max()
+    assert ledger.own.total().max() < ledger.own.bound().max()
 
 
 def test_shuffled_epochs_are_told_apart_by_the_round_of_the_slot():
@@ -272,7 +272,7 @@ def test_shuffled_epochs_are_told_apart_by_the_round_of_the_slot():
     ledger = ledger_of([[value, 0.0, value] for value in mu], terms(sampler="shuffled", epoch_rounds=(3, 3, 1)))
     epochs, rounds = 0.5**2 + 0.4**2 + 0.2**2, sum(value**2 for value in mu)
     expected = analytic_epsilon(np.sqrt([epochs, 0.0, rounds]), DELTA)
-    np.testing.assert_allclose(ledger.own_total(), expected, rtol=1e-12)
+    np.testing.assert_allclose(ledger.own.total(), expected, rtol=1e-12)
 
 
 # --- budgets
@@ -282,7 +282,7 @@ def test_a_budget_is_used_up_to_the_last_release_that_fits_whatever_was_released
     """Equal releases, one of other noise among them, and noise that is new."""
     for slots in ([[0.4] * 3] * 5, [[0.4] * 3] * 4 + [[0.3] * 3], [[0.3] * 3] * 4):
         ledger, more = ledger_of(slots), np.full(3, 0.4)
-        after = ledger_of([*slots, more.tolist()]).own_total()
+        after = ledger_of([*slots, more.tolist()]).own.total()
         assert ledger.promised.exhausted(more, float(after[1])).tolist() == [False, False, False]
         assert ledger.promised.exhausted(more, float(np.nextafter(after[1], 0))).tolist() == [False, True, True]
         assert ledger.promised.exhausted(more, float(after[0])).tolist() == [False, True, True]
@@ -291,11 +291,11 @@ def test_a_budget_is_used_up_to_the_last_release_that_fits_whatever_was_released
 
 def test_a_transmission_without_a_gradient_costs_nothing_and_is_never_over_budget():
     ledger = ledger_of([[0.4] * 3] * 5)
-    spent = ledger.own_total()
-    assert (ledger.own_bound() > spent).all()
+    spent = ledger.own.total()
+    assert (ledger.own.bound() > spent).all()
     assert not ledger.promised.exhausted(np.zeros(3), float(spent.max())).any()
     paper = ledger_of([[0.4] * 3] * 5, terms("paper"))
-    assert not paper.promised.exhausted(np.zeros(3), float(paper.own_total().max())).any()
+    assert not paper.promised.exhausted(np.zeros(3), float(paper.own.total().max())).any()
 
 
 @pytest.mark.parametrize("fits", [1, 2, 3, 6, 7, 13])
@@ -358,7 +358,7 @@ def test_links_are_charged_with_their_own_releases_at_their_senders_rate():
     assert (own.view, own.status, link.view, link.status) == ("own", "proven", "link", "unproven")
     assert (own.accountant, link.accountant) == ("pld", "rdp-wang19")
     assert (own.tx.tolist(), own.rx.tolist(), own.rounds.tolist()) == ([0, 1, 2], [-1, -1, -1], [3, 3, 1])
-    np.testing.assert_array_equal(own.epsilon_total, with_links().own_total())
+    np.testing.assert_array_equal(own.epsilon_total, with_links().own.total())
     assert list(zip(link.rx.tolist(), link.tx.tolist())) == [(0, 1), (1, 2), (2, 0), (2, 1)]
     assert link.rounds.tolist() == [2, 1, 2, 2]
     counted = AmplifiedAccountant(np.array([0.2, 0.2, 0.05, 0.2]))
@@ -375,7 +375,7 @@ def test_releases_of_links_are_told_by_the_links_number():
 def test_while_a_run_goes_on_only_running_bounds_are_stated():
     (own,) = with_links().statements(exact=False)
     assert own.accountant == "rdp-wang19"
-    np.testing.assert_array_equal(own.epsilon_total, with_links().own_bound())
+    np.testing.assert_array_equal(own.epsilon_total, with_links().own.bound())
     assert ledger_of([[0.5] * 3], terms("paper")).statements(exact=False)[0].accountant == "gdp"
 
 
@@ -388,7 +388,7 @@ def test_a_restored_ledger_states_and_charges_the_same():
     for mine, its in zip(again.statements(), kept.statements()):
         for field in ("tx", "rx", "rounds", "epsilon_total"):
             np.testing.assert_array_equal(getattr(mine, field), getattr(its, field))
-    np.testing.assert_array_equal(again.own_bound(), kept.own_bound())
+    np.testing.assert_array_equal(again.own.bound(), kept.own.bound())
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Recording:
     def totals(self) -> dict[Proven, FloatArray]:
         """Proven totals of every sender, `[K]`, of the views that there are."""
         coalition = self.ledger.coalition
-        own: dict[Proven, FloatArray] = {"own": self.ledger.own_total()}
+        own: dict[Proven, FloatArray] = {"own": self.ledger.own.total()}
         return own if coalition is None else {**own, "coalition": coalition.total()}
 
     def mu(self, view: Proven) -> FloatArray:

@@ -36,7 +36,7 @@ def group_own(
     variance: FloatArray | float, ratio: FloatArray | float, size: IntArray | int, coalition: int
 ) -> FloatArray:
     """a at which `group_variance` is `variance`: own noise of each of `size` nodes; arrays broadcast."""
-    return np.sqrt(np.asarray(variance, dtype=np.float64) / _hidden(ratio, size, coalition))
+    return np.sqrt(variance / _hidden(ratio, size, coalition))
 
 
 def _hidden(ratio: FloatArray | float, size: IntArray | int, coalition: int) -> FloatArray:

@@ -301,14 +301,6 @@ class Ledger:
         if self.terms.counts_links:
             self.link.record(self._streams(release.link_number), release.link_mu * self.terms.link_scale)
 
-    def own_bound(self) -> FloatArray:
-        """Proven total of every sender so far against everyone, `[K]`: cheap to compute; loose where amplified."""
-        return self.own.bound()
-
-    def own_total(self) -> FloatArray:
-        """The same by the tightest accountant available."""
-        return self.own.total()
-
     def state(self) -> dict[str, NDArray[Any]]:
         """The state of the ledger, as arrays."""
         return {
