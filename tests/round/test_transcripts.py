@@ -90,6 +90,7 @@ PAIRS = {
     "two groups": privacy(pairs={"groups": 2}, coalition=1),
     "neighbours": privacy(pairs="neighbours", coalition=1),
     "neighbours, two collude": privacy(pairs="neighbours"),
+    "optimised": privacy(pairs="optimised", coalition=1),
     "promised to everyone": privacy(against="everyone"),
 }
 

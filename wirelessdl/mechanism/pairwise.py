@@ -51,10 +51,11 @@ class PairGroups(Section):
 class Keys(Section):
     """Keys of [privacy] that pairwise noise reads."""
 
-    pairs: Literal["all", "neighbours"] | PairGroups = Field(
+    pairs: Literal["all", "neighbours", "optimised"] | PairGroups = Field(
         "all",
-        json_schema_extra=rule_text('must be "all", "neighbours" or { groups = number of groups }'),
-        description="Who shares noise, of the nodes on air. all: every two; neighbours: those with a link; "
+        json_schema_extra=rule_text('must be "all", "neighbours", "optimised" or { groups = number of groups }'),
+        description="Who shares noise, of the nodes on air. all: every two; neighbours: those with a link; optimised: "
+        "those with a link, each pair as much as leaves the least predicted error; "
         "{ groups = g }: every two of the same of g groups.",
     )
     pair_ratio: Literal["auto"] | Annotated[FiniteFloat, Field(ge=0, le=100)] = Field(
@@ -107,7 +108,7 @@ class PairTerms:
     was_chosen: whether the ratio was left to the first plan.
     """
 
-    pairs: Literal["all", "neighbours"] | int
+    pairs: Literal["all", "neighbours", "optimised"] | int
     ratio: float
     coalition: int
     promised: Literal["own", "coalition"]
@@ -118,6 +119,8 @@ class PairTerms:
         if self.promised == "own":
             return 1.0
         partners = nodes - 1 if isinstance(self.pairs, str) else -(-nodes // self.pairs) - 1
+        if self.pairs == "optimised":  # no term of the bound is above 1
+            return 1.0 / (1.0 + max(partners - self.coalition, 0))
         square = self.ratio**2
         return 1.0 / (1.0 + max(partners - self.coalition, 0) * square / (1.0 + square))
 
@@ -137,17 +140,24 @@ class Roster:
     group: IntArray | None
     low: IntArray
     high: IntArray
+    ratio: FloatArray | None = None  # of each listed pair, where pairs differ
 
     @cached_property
     def own_share(self) -> FloatArray:
         """Share of each node's noise variance that is its own, `[K]`."""
+        if self.ratio is not None:
+            shared = [np.bincount(end, self.ratio**2, minlength=len(self.on_air)) for end in (self.low, self.high)]
+            return np.asarray(1.0 / (1.0 + shared[0] + shared[1]))
         return np.asarray(1.0 / (1.0 + self.partners * self.terms.ratio**2))
 
     @cached_property
     def coalition_share(self) -> FloatArray:
         """Share of each node's noise variance that hides it from the coalition, `[K]`."""
-        from wirelessdl.privacy.coalition import group_variance
+        from wirelessdl.privacy.coalition import coalition_variance_of_pairs, group_variance
 
+        if self.ratio is not None:
+            ends = np.ones(len(self.on_air)), self.low, self.high, self.ratio
+            return coalition_variance_of_pairs(*ends, self.terms.coalition) * self.own_share
         return group_variance(1.0, self.terms.ratio, self.partners + 1, self.terms.coalition) * self.own_share
 
     def noise(self, deviation: FloatArray) -> "PairInput":
@@ -159,7 +169,8 @@ class Roster:
         most = np.zeros(2 * len(own))
         np.maximum.at(most, self.joined, own)
         own = np.where(self.on_air, most[self.joined], 0.0)
-        pair = self.terms.ratio * (most[self.joined] if self.group is not None else most[self.joined[self.low]])
+        ratio = self.terms.ratio if self.ratio is None else self.ratio
+        pair = ratio * (most[self.joined] if self.group is not None else most[self.joined[self.low]])
         return PairInput(own, pair, self.on_air, self.group, self.low, self.high)
 
     def without(self, nodes: BoolArray) -> "Roster":
@@ -173,6 +184,7 @@ class Roster:
             group=None if self.group is None else np.where(apart, -1, self.group),
             low=self.low[kept],
             high=self.high[kept],
+            ratio=None if self.ratio is None else self.ratio[kept],
         )
 
     @property
@@ -202,12 +214,16 @@ class PairProtection(Protection):
 
     def words(self, deviation: FloatArray) -> str:
         roster, terms = self.roster, self.roster.terms
-        who = {"all": "every two nodes on air", "neighbours": "nodes with a link"}.get(
+        linked = "nodes with a link"
+        who = {"all": "every two nodes on air", "neighbours": linked, "optimised": linked}.get(
             str(terms.pairs), f"every two nodes of the same of {terms.pairs} groups"
         )
         given = "chosen for the least predicted error" if terms.was_chosen else "as set"
+        ratio = f"{terms.ratio:.3g}"
+        if roster.ratio is not None:
+            ratio, given = format_range(roster.ratio), "optimised over the graph"
         return (
-            f"{who} share noise, {format_range(roster.partners)} partners a node; pair ratio {terms.ratio:.3g} "
+            f"{who} share noise, {format_range(roster.partners)} partners a node; pair ratio {ratio} "
             f"({given}), coalition {terms.coalition}; a node sends noise of {format_range(deviation)} per coordinate "
             f"in round 1, of which {format_range(deviation * np.sqrt(roster.own_share))} its own"
         )
@@ -220,8 +236,9 @@ class Member(Mechanism):
         keys = cast(Keys, privacy)
         pairs = keys.pairs.groups if isinstance(keys.pairs, PairGroups) else keys.pairs
         self.coalition = privacy.coalition
-        self.draws_pairs = pairs == "neighbours"  # within groups one draw per node has the same law
+        self.draws_pairs = pairs in ("neighbours", "optimised")  # within groups one draw per node has the same law
         self.ratio = None if keys.pair_ratio == "auto" else keys.pair_ratio
+        self.ratio = 0.0 if pairs == "optimised" else self.ratio
         self.terms = PairTerms(pairs, 0.0, privacy.coalition, privacy.promised, was_chosen=self.ratio is None)
 
     def chosen(self, ratio: float) -> "Member":
@@ -245,7 +262,7 @@ class Member(Mechanism):
         require_room(plan, roster_of(terms, np.ones(links.nodes, dtype=bool), links))
         most = links.nodes if isinstance(terms.pairs, str) else -(-links.nodes // terms.pairs)
         fewest = fewest_with_room(plan, terms, most)
-        if not fewest or terms.pairs == "neighbours":
+        if not fewest or terms.pairs in ("neighbours", "optimised"):
             return ""
         of_group = "" if terms.pairs == "all" else " of a group"
         return (
@@ -278,19 +295,24 @@ def roster_of(terms: PairTerms, on_air: BoolArray, links: "Links", component: In
     from scipy.sparse.csgraph import connected_components
 
     nodes, nothing = len(on_air), np.zeros(0, dtype=np.int64)
-    if terms.pairs == "neighbours":
-        pairs = links.pairs
+    if terms.pairs == "neighbours" or terms.pairs == "optimised":
+        pairs, ratio = links.pairs, None
         both = on_air[pairs.low] & on_air[pairs.high]
         low, high = pairs.low[both], pairs.high[both]
+        if terms.pairs == "optimised":
+            from wirelessdl.mechanism.optimised import ratios
+
+            ratio = ratios(nodes, low, high, terms.coalition)
+            low, high, ratio = low[ratio > 0], high[ratio > 0], ratio[ratio > 0]
         partners = np.bincount(low, minlength=nodes) + np.bincount(high, minlength=nodes)
         graph = csr_array((np.ones(len(low)), (low, high)), shape=(nodes, nodes))
         joined = connected_components(graph, directed=False)[1].astype(np.int64)
         most = np.zeros(nodes, dtype=np.int64)
         np.maximum.at(most, joined, partners)
         useful = most[joined] > terms.coalition
-        low, high = low[useful[low]], high[useful[low]]
+        low, high, ratio = low[useful[low]], high[useful[low]], None if ratio is None else ratio[useful[low]]
         joined = np.where(useful, joined, nodes + np.arange(nodes))
-        return Roster(terms, on_air, np.where(useful, partners, 0), joined, None, low, high)
+        return Roster(terms, on_air, np.where(useful, partners, 0), joined, None, low, high, ratio)
     groups = 1 if terms.pairs == "all" else terms.pairs
     group = np.arange(nodes) % groups
     if component is not None:
@@ -376,6 +398,11 @@ def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator
         return
     on_air = nodes["transmitted"].to_numpy().astype(bool).reshape(-1, count)
     pairs, partners = run.scenario["privacy"]["pairs"], None
+    if pairs == "optimised":  # their ratios follow from graphs, which tables need not hold
+        most = np.maximum(on_air.sum(axis=1, keepdims=True) - 1 - coalition, 0)
+        if (hidden > own * (1.0 + most) * (1.0 + _AGREE)).any():
+            yield "nodes: coalition_share is more than so many partners on air can give"
+        return
     component = nodes["component"].to_numpy(dtype=np.float64, na_value=np.nan).reshape(-1, count)
     in_components = run.scenario["radio"].get("alignment") in ("hubs", "server")
     if in_components and not np.isfinite(component[on_air]).all():
