@@ -42,6 +42,10 @@ OPTIONS = {
         "track": {"network.mobility": {"kind": "track", "radius_m": 40.0}},
         "streets": {"network.mobility": "streets"},
         "waypoints": {"network.mobility": {"kind": "waypoints", "file": "walks.csv"}},
+        "sumo": {
+            "network.map": {"kind": "sumo-polygons", "file": "scenarios/traces/crossing_sumo.poly.xml"},
+            "network.mobility": {"kind": "sumo-fcd", "file": "scenarios/traces/crossing_sumo.fcd.xml.gz"},
+        },
     },
     "channel": {
         "uniform": {"channel.models": [{"model": "uniform"}]},
@@ -339,6 +343,7 @@ OPTIONS = {
         "battery": {"energy.battery_j": 0.003},
         "batteries": {"energy.battery_j": [0.003, 1.0, 1.0, 0.002, 1.0, 1.0]},
     },
+    "processes": {"none": {}, "file": {"events.processes": ["listeners.py:changes"]}},
     "links": {
         "all": {},
         "evaluated": {"trace.links": "evaluated"},

@@ -29,6 +29,19 @@ class Net(torch.nn.Module):
 LISTENER = """
 def note(event):
     assert len(event.gain) == len(event.rx)
+
+
+def changes(env, network, rng):
+    # what a process may do, all of it undone or overtaken later
+    while True:
+        yield network.wait(float(rng.exponential(0.01)))
+        node = int(rng.integers(network.nodes))
+        network.lower_power(node, float(rng.uniform(0, 6)))
+        network.block(0, 1)
+        network.take_down(node)
+        yield network.wait(0.004)
+        network.bring_up(node)
+        network.unblock(0, 1)
 """
 
 

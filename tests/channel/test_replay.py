@@ -130,7 +130,7 @@ def test_the_channel_command_draws_and_says_what_is_wrong(tmp_path, wirelessdl_c
     ):
         assert words in text
     for arguments, words in (
-        (("--export", "air.csv"), "must end in .parquet or .npz"),
+        (("--export", "air.csv"), "must end in .parquet, .npz or .tcl"),
         (("--links", "0-77"), "there is no such link"),
         (("--links", "zero"), "must be sender and receiver, such as 0-3"),
         (("--figure", "air.gif"), "figures are written as"),

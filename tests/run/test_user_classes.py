@@ -108,6 +108,11 @@ BODIES = {
     def noise_w(self, geometry, time_s):
         return np.full(geometry.nodes, 1e-12)
 """,
+    "events.processes": """
+    def process(self, env, network, rng):
+        yield network.wait(0.01)
+        network.lower_power(0, 3.0)
+""",
 }
 ASKED = {"network.mobility": ("start_m",)}  # constructor arguments that a body needs
 HEADER = """import numpy as np
@@ -156,6 +161,7 @@ def scenario_of(folder: Path):
         table.setdefault(section, {})[name] = (
             [{"model": "log-distance"}, {"model": part}] if key == "channel.models" else part
         )
+    table["events"] = {"processes": [table["events"]["processes"]]}
     return parse_scenario(table, folder=str(folder))
 
 
