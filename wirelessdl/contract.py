@@ -327,12 +327,17 @@ def checked_array(
     return values
 
 
+def outside(error: BaseException) -> list[traceback.FrameSummary]:
+    """Frames of an error that are in no file of ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+
+
 def formatted(error: BaseException) -> str:
     """An error of the user's code in half a line: type, words, and the line it came from."""
     frames = traceback.extract_tb(error.__traceback__)
     # what the simulator raised, because it was asked wrongly, came from the user's line
-    theirs = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
-    last = (theirs if isinstance(error, WirelessdlError) else frames)[-1:]
+    last = (outside(error) if isinstance(error, WirelessdlError) else frames)[-1:]
     where = f" ({Path(last[0].filename).name} line {last[0].lineno})" if last else ""
     name, words = type(error).__name__, _words(error)
     if isinstance(error, ValueError) and "read-only" in words:  # as NumPy says it

@@ -17,10 +17,12 @@ OPTIONS = {
         "star": {"network.topology": "star"},
         "erdos-renyi": {"network.topology": {"kind": "erdos-renyi", "p": 0.6}},
         "k-regular": {"network.topology": {"kind": "k-regular", "degree": 2}},
+        "small-world": {"network.topology": {"kind": "small-world", "k": 2, "p": 0.3}},
         "random-geometric": {"network.topology": {"kind": "random-geometric", "radius_m": 90.0}},
         "range": {"network.topology": {"kind": "range", "range_m": 90.0}, "network.joint_window": 2},
         "snr": {"network.topology": {"kind": "snr", "min_snr_db": 5.0}},
         "edge-list": {"network.topology": {"kind": "edge-list", "file": "links.csv"}},
+        "graph-file": {"network.topology": {"kind": "graph-file", "file": "graph.json"}},
     },
     "placement": {
         "disc": {"network.placement": {"kind": "disc", "radius_m": 40}},
@@ -41,8 +43,8 @@ OPTIONS = {
         "streets": {"network.mobility": "streets"},
         "waypoints": {"network.mobility": {"kind": "waypoints", "file": "walks.csv"}},
         "sumo": {
-            "network.mobility": {"kind": "sumo-fcd", "file": "traffic.xml"},
-            "network.map": {"kind": "sumo-polygons", "file": "houses.xml"},
+            "network.map": {"kind": "sumo-polygons", "file": "scenarios/traces/crossing_sumo.poly.xml"},
+            "network.mobility": {"kind": "sumo-fcd", "file": "scenarios/traces/crossing_sumo.fcd.xml.gz"},
         },
     },
     "channel": {
@@ -165,6 +167,7 @@ OPTIONS = {
     },
     "balance": {
         "receiver": {},
+        "mean": {"power.balance_from": "mean"},
         "partial": {"power.balance": "partial"},
         "half": {"power.balance": "partial", "power.balance_exponent": 0.5},
         "power": {"power.balance": "power"},
@@ -174,6 +177,7 @@ OPTIONS = {
         "auto": {},
         "product": {"power.multiplier": "product"},
         "mean": {"power.multiplier": "mean"},
+        "windowed": {"power.multiplier": "windowed"},
         "nodes": {"power.multiplier": "nodes"},
         "balanced": {"power.multiplier": "balanced"},
         "none": {"power.multiplier": "none"},
@@ -181,6 +185,7 @@ OPTIONS = {
     },
     "schedule": {
         "static": {},
+        "first": {"power.reference": "first"},
         "adaptive": {"power.schedule": "adaptive"},
         "robust": {"power.schedule": "robust", "power.samples": 5},
         "margin": {"power.schedule": "adaptive", "power.csi_margin_db": 2.0},
@@ -288,6 +293,8 @@ OPTIONS = {
         "auto": {"learning.learning_rate": "auto"},
         "inverse": {"learning.learning_rate": {"kind": "inverse", "initial": 0.1}},
         "cosine": {"learning.learning_rate": "cosine"},
+        "piecewise": {"learning.learning_rate": {"kind": "piecewise", "boundaries": [1], "rates": [0.1, 0.02]}},
+        "warm-up": {"learning.learning_rate": {"kind": "warm-up", "length": 2}},
     },
     "dtype": {"float32": {}, "float64": {"learning.dtype": "float64"}},
     "evaluation": {"all": {}, "some": {"learning.eval_samples": 50}},
@@ -337,13 +344,13 @@ OPTIONS = {
         "zero": {"faults.byzantine": {"kind": "zero", "nodes": [2], "from_round": 2}},
         "replay": {"faults.byzantine": {"kind": "replay", "nodes": [0]}},
     },
-    "processes": {"none": {}, "traffic": {"events.processes": ["listeners.py:traffic"]}},
     "energy": {
         "mains": {},
         "drawn": {"energy.efficiency": 0.3, "energy.receive_w": 0.1, "energy.compute_w": 0.5},
         "battery": {"energy.battery_j": 0.003},
         "batteries": {"energy.battery_j": [0.003, 1.0, 1.0, 0.002, 1.0, 1.0]},
     },
+    "processes": {"none": {}, "file": {"events.processes": ["listeners.py:changes"]}},
     "links": {
         "all": {},
         "evaluated": {"trace.links": "evaluated"},

@@ -30,14 +30,19 @@ LISTENER = """
 def note(event):
     assert len(event.gain) == len(event.rx)
 
-def traffic(env, network, rng):
+
+def changes(env, network, rng):
+    # what a process may do, all of it undone or overtaken later
     while True:
-        yield network.wait(0.01 * (1 + rng.random()))
-        network.take_down(3)
-        yield network.wait(0.005)
-        network.bring_up(3)
+        yield network.wait(float(rng.exponential(0.01)))
+        node = int(rng.integers(network.nodes))
+        network.lower_power(node, float(rng.uniform(0, 6)))
+        network.block(0, 1)
+        network.take_down(node)
+        yield network.wait(0.004)
+        network.bring_up(node)
+        network.unblock(0, 1)
 """
-HOUSES = '<additional><poly id="a" type="building" shape="10,-60 20,-60 20,-40 10,-40"/></additional>\n'
 
 
 def write(folder):
@@ -53,16 +58,13 @@ def write(folder):
         "time_s,node,x_m,y_m,z_m\n"
         + "".join(f"0,{node},{x},{y},1.5\n9,{node},{x},{y + 5},1.5\n" for node, (x, y) in enumerate(places))
     )
-    (folder / "houses.xml").write_text(HOUSES)
-    steps = "".join(
-        f'<timestep time="{step}">'
-        + "".join(f'<vehicle id="{node}" x="{x}" y="{y + 2 * step}"/>' for node, (x, y) in enumerate(places))
-        + "</timestep>"
-        for step in range(3)
-    )
-    (folder / "traffic.xml").write_text(f"<fcd-export>{steps}</fcd-export>\n")
     ring = [(node, (node + 1) % NODES) for node in range(NODES)]
     (folder / "links.csv").write_text("tx,rx\n" + "".join(f"{tx},{rx}\n" for tx, rx in [*ring, (3, 0), (0, 2)]))
+    edges = [{"source": one, "target": other} for one, other in [*ring, (0, 3)]]
+    nodes = [{"id": node} for node in range(NODES)]
+    (folder / "graph.json").write_text(
+        json.dumps({"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "edges": edges})
+    )
     rng = np.random.default_rng(0)
     labels = np.arange(SAMPLES) % 3
     images = rng.normal(size=(SAMPLES + 60, 1, 8, 8)).astype(np.float32)

@@ -52,7 +52,7 @@ def test_losses_are_our_closed_forms_where_both_exist():
     street, mast = every([1.5, 10.0]), every([1.5])
     fixed = [25.0 if node == 0 else 1.5 for node in range(mast.nodes)]
     mast = mast.at(Geometry.at_rest(np.column_stack([mast.geometry.position_m[:, :2], fixed])))
-    mast = mast.where((mast.tx == 0) | (mast.rx == 0))
+    mast = mast.where(mast.rx == 0)  # ns-3 3.44 takes the sender for the terminal where there is no line of sight
     umi_name = "umi-street-canyon"
     umi, uma = "ThreeGppUmiStreetCanyonPropagationLossModel", "ThreeGppUmaPropagationLossModel"
     pairs = [

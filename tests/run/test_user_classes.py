@@ -108,10 +108,6 @@ BODIES = {
     def send(self, honest, first, limit, round, rng):
         return -honest
 """,
-    "events.processes": """
-    def process(self, env, network, rng):
-        yield network.wait(0.01)
-""",
     "learning.robust": """
     def combine(self, values, weight, limit):
         return values.median(dim=0).values
@@ -119,6 +115,11 @@ BODIES = {
     "faults.jammer": """
     def noise_w(self, geometry, time_s):
         return np.full(geometry.nodes, 1e-12)
+""",
+    "events.processes": """
+    def process(self, env, network, rng):
+        yield network.wait(0.01)
+        network.lower_power(0, 3.0)
 """,
 }
 ASKED = {"network.mobility": ("start_m",)}  # constructor arguments that a body needs
@@ -168,6 +169,7 @@ def scenario_of(folder: Path):
         table.setdefault(section, {})[name] = (
             [{"model": "log-distance"}, {"model": part}] if key == "channel.models" else part
         )
+    table["events"] = {"processes": [table["events"]["processes"]]}
     return parse_scenario(table, folder=str(folder))
 
 

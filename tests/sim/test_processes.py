@@ -212,6 +212,15 @@ def waits_backwards(env, network, rng):
     yield network.wait(-1)
 
 
+def has_a_child_that_fails(env, network, rng):
+    def child():
+        yield network.wait(0.01)
+        raise ValueError("boom")
+
+    env.process(child())
+    yield network.wait(1.0)
+
+
 def ends_all(env, network, rng):
     yield network.wait(0.01)
     for node in range(network.nodes):
@@ -228,6 +237,7 @@ MISTAKES = {
     waits_in_seconds: r"waits_in_seconds waits until 0\.5 ns; the clock has whole ns: use network\.wait",
     yields_a_number: r"yields_a_number yields 5, expected an event",
     names_nobody: r"names_nobody raised ContractError: node is 99; no such node.*test_processes\.py line",
+    has_a_child_that_fails: r"a process of theirs raised ValueError: boom \(test_processes\.py line \d+\)",
     ends_all: r"events\.processes took every node down, and nothing that happens in round \d+ brings one up",
     waits_backwards: r"seconds is -1; must be a finite number >= 0",
     sinks: r"node 0 sinks below the ground",

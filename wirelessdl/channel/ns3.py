@@ -88,7 +88,10 @@ _compiled: list[Any] = []  # ns-3's loader, once per process: it takes seconds
 
 
 class Ns3(Composable):
-    """loss, channel_condition: names of ns-3's types; attributes: of the loss model, by ns-3's names."""
+    """A loss model of ns-3, live.
+
+    loss, channel_condition: names of ns-3's types; attributes: of the loss model, by ns-3's names.
+    """
 
     reciprocal = False
 

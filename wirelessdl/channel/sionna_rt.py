@@ -44,7 +44,10 @@ Complex = NDArray[np.complex128]
 
 
 class SionnaRt(Composable):
-    """scene: the name of one of the package's, or an XML file of Mitsuba. samples: rays of each node."""
+    """Ray-traced gains by Sionna RT.
+
+    scene: the name of one of the package's, or an XML file of Mitsuba. samples: rays of each node.
+    """
 
     reciprocal = True
 

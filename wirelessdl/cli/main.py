@@ -22,6 +22,7 @@ _COMMANDS = {
     "audit": "Check a scenario's engine, attack it with a canary, compare with the proof.",
     "channel": "Print link statistics of every frame; draw or export gains.",
     "report": "Write one HTML file of one or several runs, or of a study.",
+    "watch": "Serve the report of a run to this machine's browser while the run goes on.",
     "plot": "Draw a figure for a paper, of runs or of a study, with 95% bands.",
     "compare": "Print runs side by side, and paired differences of runs or of a study.",
     "verify": "Check that a run holds what was written, and that its numbers agree.",

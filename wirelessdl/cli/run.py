@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     "--log",
     default="",
     metavar="COMPONENT=LEVEL,...",
-    help="Log to stderr, e.g. sim=debug,channel=info; components sim, network, channel, power, privacy, phy, learning.",
+    help="Log to stderr, e.g. sim=debug,channel=info; components sim, network, channel, power, privacy, phy, learning; "
+    "wandb: the rounds table to Weights & Biases, offline.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per evaluation, then the summary.")

@@ -19,7 +19,33 @@ exact inverse, which holds only where every pair, also a remote one, is known to
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+
+
+def coalition_variance_of_pairs(
+    own: FloatArray,
+    low: IntArray,
+    high: IntArray,
+    pair: FloatArray,
+    coalition: int,
+    on_air: BoolArray | None = None,
+) -> FloatArray:
+    """The one-hop bound of each node, `[K]`. own: [K] a; low, high: [pairs] ends of each pair, named once; pair: b."""
+    own, pair = np.asarray(own, dtype=np.float64), np.asarray(pair, dtype=np.float64)
+    _require_deviations(own, pair, coalition)
+    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+    number = np.minimum(low, high) * len(own) + np.maximum(low, high)
+    if (low == high).any() or len(np.unique(number)) != len(number):
+        raise ValueError("a pair is named twice, or joins a node with itself; its noise would be counted too often")
+    node, partner = np.concatenate([low, high]), np.concatenate([high, low])
+    sent = np.ones(len(own), dtype=bool) if on_air is None else on_air
+    term = _terms(own[partner], np.concatenate([pair, pair]), sent[partner])
+    order = np.lexsort((-term, node))  # by node, the largest first
+    node, term = node[order], term[order]
+    partners = np.bincount(node, minlength=len(own))
+    rank = np.arange(len(node)) - np.repeat(np.cumsum(partners) - partners, partners)
+    kept = rank >= coalition
+    return np.asarray(own**2 + np.bincount(node[kept], weights=term[kept], minlength=len(own)))
 
 
 def group_variance(
@@ -44,3 +70,18 @@ def _hidden(ratio: FloatArray | float, size: IntArray | int, coalition: int) -> 
     square = np.square(np.asarray(ratio, dtype=np.float64))
     honest = np.maximum(np.asarray(size) - 1 - coalition, 0)
     return np.asarray(1.0 + honest * square / (1.0 + square))
+
+
+def _terms(partner: FloatArray, pair: FloatArray, sent: BoolArray) -> FloatArray:
+    """What each partner adds; partner: its own deviation a_k; sent: whether it did."""
+    either = np.hypot(partner, pair)
+    both = np.divide(partner * pair, either, out=np.zeros_like(either), where=either > 0)
+    return np.where(sent, both, pair) ** 2
+
+
+def _require_deviations(own: FloatArray, pair: FloatArray, coalition: int) -> None:
+    for values in (own, pair):
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise ValueError("deviations of noise must be finite and >= 0")
+    if coalition < 0:
+        raise ValueError(f"coalition is {coalition}; must be >= 0 nodes")

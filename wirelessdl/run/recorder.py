@@ -4,7 +4,7 @@ Tensors of the learning engine stay where they are until then, so a round waits 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class Recorder:
     """Buffers records and events, and writes them as parts."""
 
     writer: RunWriter  # set when the run starts; nothing is written before
+    on_rounds: Callable[[Columns], None] | None = None  # hears rows of the rounds table once they are written
 
     def __init__(
         self,
@@ -110,6 +111,8 @@ class Recorder:
         parts["rounds"] = round_columns(records, nodes, sinr_db, self._energy, self._thermal_w)
         for name, columns in parts.items():
             self.writer.part(name, columns, first, last)
+        if self.on_rounds is not None:
+            self.on_rounds(parts["rounds"])
         _require_finite(records, loss)
         _require_within_budget(records, np.maximum(nodes["power_w"], nodes["pass_power_w"].filled(0.0)))
 

@@ -35,7 +35,7 @@ from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
-from wirelessdl.trace.events import Listener, connect_log, parse_log
+from wirelessdl.trace.events import Listener, connect_log, parse_log, wants_wandb
 from wirelessdl.trace.files import RunLock, StablePath
 from wirelessdl.trace.provenance import handed_in, now, provenance
 from wirelessdl.trace.run import Run, open_run
@@ -185,6 +185,12 @@ class _Session:
         for source, listener in (options.connect or {}).items():
             self.engine.trace.connect(source, listener)
         connect_log(self.engine.trace, parse_log(options.log))
+        self._wandb = None
+        if wants_wandb(options.log):
+            from wirelessdl.trace.wandb_log import WandbLog
+
+            self._wandb = WandbLog()
+            self.recorder.on_rounds = self._wandb.rounds
         self._saved_round, self._saved_at = 0, time.monotonic()
         # worked out while the world is at hand: it is not kept
         self._forecast_terms = forecast_terms(world)
@@ -205,21 +211,25 @@ class _Session:
         if self.extended:
             self.origin["extended"] = self.extended
             self._warnings.append(extension_warning(self.extended, self.scenario.scenario.rounds))
-        self._opened = False
+        self._opened = sound = False
         try:
             if kept is not None:
                 self.engine.replay(KeptState(kept.round, kept.arrays, kept.facts["checksums"]))
             with suppress(StoppingRuleMet):
                 self._simulation.run(self.scenario.scenario.rounds, self.engine, self.engine.node_state)
             self._finish("done")
+            sound = True
         except (RunInterrupted, KeyboardInterrupt):
             self._finish("interrupted")
+            sound = True
             raise
         except BaseException as error:
             self._fail(error)
             raise
         finally:  # a process that is forked later would have the locks of its threads, and not the threads
             self.engine.stages.learning.close()
+            if self._wandb is not None:
+                self._wandb.finish(sound=sound)
 
     def result(self) -> Run:
         return open_run(self.recorder.writer.folder)
@@ -235,6 +245,8 @@ class _Session:
         folder = self._open_folder()
         self.recorder.writer = writer = RunWriter(folder)
         self._opened = True
+        if self._wandb is not None:
+            self._wandb.begin(folder, self._resolved.to_table())
         self._saved_round = 0 if self._kept is None else self._kept.round
         discard_checkpoints(folder, after=self._saved_round)
         writer.discard_after(self._saved_round)

@@ -10,13 +10,14 @@ one instant, what was scheduled first happens first. It may end at any time; the
 import numbers
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import simpy
 
-from wirelessdl.contract import Guard
-from wirelessdl.errors import ContractError, quote
+from wirelessdl.contract import Guard, formatted, outside
+from wirelessdl.errors import ContractError, WirelessdlError, quote
 from wirelessdl.radio.live import LiveNetwork
 from wirelessdl.streams import Streams
 
@@ -51,6 +52,15 @@ class UserProcesses:
             if not isinstance(begun, Generator):
                 raise ContractError(f"{guard.name} returned {type(begun).__name__}; must be a generator: use yield")
             env.process(checked_events(begun, guard, env, "network.wait(0.5), in s, or env.timeout(1000), in ns"))
+
+    @staticmethod
+    def require_no_failure(error: Exception) -> None:
+        """Raise where a process that one of these started failed, as one line; SimPy keeps its error as the cause."""
+        cause = error.__cause__
+        if cause is None or isinstance(cause, WirelessdlError):
+            return
+        if any(Path(frame.filename).parent.name != "simpy" for frame in outside(cause)):
+            raise ContractError(f"events.processes: a process of theirs raised {formatted(cause)}") from cause
 
 
 def checked_events(given: Iterable[Any], guard: Guard, env: simpy.Environment, such_as: str) -> Events:

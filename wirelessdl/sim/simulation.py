@@ -236,7 +236,11 @@ class EventSimulation:
         with fewer_collections():
             try:
                 env.run(until=over)
-            except RuntimeError as error:
+            except Exception as error:
+                if self.processes is not None and not over.triggered:
+                    self.processes.require_no_failure(error)
+                if not isinstance(error, RuntimeError):
+                    raise
                 # SimPy says so where nothing is left to happen; a policy of the user's may wait for what never comes
                 if over.triggered or env.peek() != math.inf or not (medium.waits or self.processes):
                     raise

@@ -18,7 +18,8 @@ event without listeners costs a look-up.
     learning.update   round, decision, result (tensors that nobody has waited for yet), record
 
 The log, `--log sim=debug,channel=info`, is one more listener: lines on the standard error, simulation time in front.
-`info` is a line for what happens now and then, `debug` a line per frame and node with figures.
+`info` is a line for what happens now and then, `debug` a line per frame and node with figures. `--log wandb` writes the
+rounds table to Weights & Biases, offline.
 """
 
 import logging
@@ -140,10 +141,19 @@ _COMPONENTS = {
 }
 
 
+WANDB = "wandb"  # in --log: the rounds table to Weights & Biases, see `trace.wandb_log.WandbLog`
+
+
+def wants_wandb(text: str) -> bool:
+    return WANDB in (part.strip() for part in text.split(","))
+
+
 def parse_log(text: str) -> dict[str, int]:
     """Levels by component: `sim=debug,channel=info`, or `debug` for all."""
     levels: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
+        if entry == WANDB:
+            continue
         name, equals, level = entry.partition("=")
         if not equals:
             name, level = "all", name

@@ -36,7 +36,10 @@ _KINDS = {"all": ("vehicle", "person"), "vehicles": ("vehicle",), "persons": ("p
 
 
 class SumoFcd:
-    """Motion, departures and arrivals from a file of SUMO. who: which of them are nodes."""
+    """Motion, departures and arrivals from a file of SUMO.
+
+    who: which of them are nodes. from_s: the file's time that is 0 s of the run, by default its first instant.
+    """
 
     def __init__(
         self,
