@@ -110,15 +110,14 @@ class Walk:
         self._near_snr, self._senders, self._served = near_snr, senders, served
         self.reached = np.zeros(len(senders), dtype=bool)
         self.hubs: list[int] = []
-        self.complete = not senders.any()  # whether there is nobody left to reach
 
     def next(self, snr: FloatArray) -> tuple[int, BoolArray] | None:
         """Hub and members of the next turn; None where nobody is left. snr: [K, K], the weaker of both directions."""
         among = self._senders[:, None] & self._senders[None, :]
         near = among & (snr >= self._near_snr)
-        if self.complete:
-            return None
         missing = self._senders & ~self.reached
+        if not missing.any():
+            return None
         gain = (near & missing[None, :]).sum(axis=1)  # newly reached; a first hub reaches itself besides
         candidates = self.reached if self.hubs else self._senders
         hub = self._best(np.where(candidates, gain, 0), near)
@@ -136,7 +135,6 @@ class Walk:
     def _turn(self, hub: int, members: BoolArray) -> tuple[int, BoolArray]:
         self.reached = self.reached | members
         self.reached[hub] = True
-        self.complete = not (self._senders & ~self.reached).any()
         self.hubs.append(hub)
         return hub, members
 
@@ -316,9 +314,6 @@ class HubCarrier(Carrier):
             walk = Walk(self._near_snr, on_air, self._served if keys.hub_rotation else None)
             back: list[int] | None = None  # hubs that are still to be visited again
             while back is None or back:
-                if back is None and walk.complete:  # pilots would choose nobody
-                    back = walk.hubs[-2::-1] if keys.hub_order == "there-and-back" else []
-                    continue
                 draw = Errors(counter_rng.key(self._streams.draws("radio.hubs", round, number)))
                 opens_ns = now_ns + number * self.period_ns
                 h = self._estimated(channel, opens_ns, noise_w, draw, first=number == 0)
@@ -326,7 +321,8 @@ class HubCarrier(Carrier):
                 snr = self._snr(size, noise_w) if len(h) == 1 else self._through_beams(h, size, noise_w)
                 chosen = walk.next(snr) if back is None else walk.again(back.pop(0), snr)
                 if chosen is None:
-                    walk.complete = True
+                    if back is None:
+                        back = walk.hubs[-2::-1] if keys.hub_order == "there-and-back" else []
                     continue
                 hub, members = chosen
                 heard_w = size[:, hub] ** 2 * given.power_w[hub]
