@@ -1,10 +1,12 @@
 """Learning rates gamma_t, t = 1, 2, ..."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from itertools import pairwise
+from typing import Annotated, Literal, Protocol
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Len
 
 from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
@@ -107,6 +109,53 @@ class Cosine:
         return self.final + (self.initial - self.final) * (1.0 + math.cos(math.pi * done)) / 2.0
 
 
+class Piecewise:
+    """rates[0] up to and including round boundaries[0], rates[1] up to boundaries[1], and so on."""
+
+    def __init__(self, boundaries: list[Annotated[int, Ge(1)]], rates: Annotated[list[Rate], Len(1)]):
+        if len(rates) != len(boundaries) + 1:
+            raise ValueError(
+                f"rates is {rates}; must be one more than boundaries, which are {len(boundaries)}: "
+                "one before each, one after the last"
+            )
+        if any(later <= earlier for earlier, later in pairwise(boundaries)):
+            raise ValueError(f"boundaries is {boundaries}; must rise")
+        self.boundaries, self.rates = boundaries, rates
+
+    def rate(self, round: int) -> float:
+        return self.rates[sum(round > boundary for boundary in self.boundaries)]
+
+
+class WarmUp:
+    """A straight line from start to initial over `length` rounds, then another schedule from initial on."""
+
+    def __init__(
+        self,
+        rounds: int,
+        length: Annotated[int, Ge(1)] = 10,
+        start: Rate = 0.01,
+        initial: Rate = 0.1,
+        then: Literal["inverse-sqrt", "constant", "inverse", "cosine"] = "inverse-sqrt",
+    ):
+        if start > initial:
+            raise ValueError(f"start is {start:g}; must be <= initial, which is {initial:g}")
+        if length >= rounds:
+            raise ValueError(f"length is {length}; must be below the number of rounds, which is {rounds}")
+        self.length, self.start, self.initial = length, start, initial
+        self.spans_run = then == "cosine"
+        forms: dict[str, Callable[..., Schedule]] = {
+            "inverse-sqrt": InverseSqrt,
+            "constant": Constant,
+            "inverse": Inverse,
+        }
+        self._then = Cosine(rounds - length, initial) if self.spans_run else forms[then](initial=initial)
+
+    def rate(self, round: int) -> float:
+        if round > self.length:
+            return self._then.rate(round - self.length)
+        return self.start + (self.initial - self.start) * (round - 1) / self.length
+
+
 class Auto:
     """A constant rate from public numbers: noise in a score reaches score_noise, or the step its largest stable size.
 
@@ -146,4 +195,6 @@ SCHEDULES = {
     "constant": Constant,
     "inverse": Inverse,
     "cosine": Cosine,
+    "piecewise": Piecewise,
+    "warm-up": WarmUp,
 }
