@@ -313,7 +313,7 @@ def main() -> None:
 def parts(folder: Path) -> dict[tuple[str, str], str]:
     """What stands between which marks of the page."""
     found = {"in short": short(folder), "scorecard": scorecard(folder), "spread": spread(Tables(folder))}
-    found |= {"ablation": cells(folder, "ablation", 0.6), "others": cells(folder, "others")}
+    found |= {"ablation": cells(folder, "ablation", 0.6)}
     return {
         (f"<!-- {name}: written by docs/reproduction/scorecard.py -->", f"<!-- end of {name} -->"): text
         for name, text in found.items()
