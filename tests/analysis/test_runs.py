@@ -55,7 +55,7 @@ def test_compare_prints_keys_and_figures(runs, wirelessdl_command):
     assert lines["network.nodes"] == ["4", "4", "4", "5"]
     assert lines["privacy.epsilon_max"] == ["1", "1", "0.5", "inf"]
     assert "total epsilon, guaranteed" in shown.out
-    promised = next(line for line in shown.out.splitlines() if line.startswith("the promised epsilon holds against"))
+    promised = next(line for line in shown.out.splitlines() if line.startswith("the guaranteed epsilon holds against"))
     assert promised.count("all other nodes colluding") == len(runs)
 
 

@@ -67,15 +67,15 @@ def test_the_bar_keeps_to_one_line_of_a_narrow_terminal():
 
 def test_elsewhere_there_is_a_plain_line_for_each_evaluation():
     assert shown(terminal=False).splitlines() == [
-        "round 10/40  accuracy 61.5%, epsilon 2.34 against all other nodes  2.50 s simulated",
-        "round 20/40  accuracy 61.5%, epsilon 2.34 against all other nodes  5.00 s simulated",
+        "round 10/40  accuracy 61.5%, epsilon 2.34 against all other nodes, 2.50 s simulated",
+        "round 20/40  accuracy 61.5%, epsilon 2.34 against all other nodes, 5.00 s simulated",
     ]
 
 
 def test_under_pairwise_noise_the_promised_epsilon_is_shown_with_its_coalition():
     lines = shown(terminal=False, coalition=5).splitlines()
-    assert lines[0] == "round 10/40  accuracy 61.5%, epsilon 2.34 against any 5 nodes  2.50 s simulated"
-    assert "against any one node " in shown(terminal=False, coalition=1)
+    assert lines[0] == "round 10/40  accuracy 61.5%, epsilon 2.34 against any 5 nodes, 2.50 s simulated"
+    assert "against any one node, " in shown(terminal=False, coalition=1)
 
 
 def test_json_is_one_object_for_each_evaluation(capsys):

@@ -151,7 +151,7 @@ def test_every_reader_shows_the_promised_epsilon_with_its_adversary(tmp_path, mo
     assert figures["epsilon"] == figures["epsilon_total"] == run.summary["epsilon_coalition_total"]
     assert (figures["epsilon_link_total"], figures["epsilon_link_max"]) == (None, None)
     compared = command_line("compare", str(run.path), str(own.path)).out
-    line = next(line for line in compared.splitlines() if line.startswith("the promised epsilon holds against"))
+    line = next(line for line in compared.splitlines() if line.startswith("the guaranteed epsilon holds against"))
     assert COALITION in line
     assert EVERYONE in line
 

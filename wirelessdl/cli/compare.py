@@ -107,6 +107,11 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     table.add_column("")
     for name in labels(opened):
         table.add_column(escape(quote(name)), overflow="fold")
+    rows = figure_rows(figures)
+    for words, texts in rows:
+        if words.startswith("test accuracy"):
+            table.add_row(words, *texts, style="bold")
+    table.add_row()
     for key, values in keys.items():
         table.add_row(escape(quote(key)), *(escape(format_value(value)) for value in values), style="cyan")
     if keys:
@@ -114,9 +119,10 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     if any(state(run) != "done" for run in opened):
         table.add_row("state", *(state(run) for run in opened))
     table.add_row("every epsilon protects", *(protects(run) for run in opened))
-    table.add_row("the promised epsilon holds against", *(terms_of(run).adversary for run in opened))
-    for words, texts in figure_rows(figures):
-        table.add_row(words, *texts)
+    table.add_row("the guaranteed epsilon holds against", *(terms_of(run).adversary for run in opened))
+    for words, texts in rows:
+        if not words.startswith("test accuracy"):
+            table.add_row(words, *texts)
     console = wide_console(60 + 60 * len(opened))
     if line := in_one_line(others):
         console.print(f"{escape(quote(opened[0].path.name))} beside its baselines: {line}", soft_wrap=True)

@@ -4,6 +4,8 @@ import math
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass
@@ -11,7 +13,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 from rich.text import Text
 
 from wirelessdl.errors import WirelessdlError
@@ -102,6 +114,10 @@ def stopper_installed() -> Iterator[Stopper]:
             signal.signal(number, handler)
 
 
+_SILENT_S = 10.0  # at most between two plain lines
+_WIDE = 120  # columns that a line of progress takes with its adversary
+
+
 @dataclass(frozen=True)
 class RunListener:
     """Functions that a run calls after rounds, after evaluations and at its end; by default they do nothing."""
@@ -111,8 +127,44 @@ class RunListener:
     close: Callable[[], None] = lambda: None
 
 
+class _Lines:
+    """Plain lines: of every evaluation, and one each ten seconds in between, from the start on."""
+
+    def __init__(self, console: Console, rounds: int):
+        self._console, self._rounds, self._last = console, rounds, time.monotonic()
+        self.began = threading.Event()
+        self._starting = threading.Thread(target=self._start, daemon=True)
+
+    def __enter__(self) -> "_Lines":
+        self._starting.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.began.set()
+        self._starting.join()
+
+    def _start(self) -> None:
+        while not self.began.wait(_SILENT_S):
+            self._say("starting: torch, data, plan")
+
+    def on_round(self, round: int) -> None:
+        self.began.set()
+        if time.monotonic() - self._last >= _SILENT_S:
+            self._say(f"round {round}/{self._rounds}")
+
+    def on_evaluation(self, found: "Evaluation") -> None:
+        self._say(f"round {found.round}/{found.rounds}  {_figures(found)}")
+
+    def _say(self, line: str) -> None:
+        self._last = time.monotonic()
+        self._console.print(line, soft_wrap=True)
+
+
 class _Rate(ProgressColumn):
     """Rounds per second, over the last half minute or so."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(no_wrap=True))
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -127,33 +179,42 @@ def run_listener(console: Console, *, done: int, rounds: int, as_json: bool) -> 
     elif console.quiet:
         yield RunListener()
     elif not console.is_terminal:
-        yield RunListener(
-            on_evaluation=lambda found: console.print(f"round {found.round}/{found.rounds}  {_figures(found)}")
-        )
+        with _Lines(console, rounds) as lines:
+            yield RunListener(lines.on_round, lines.on_evaluation, lines.began.set)
     else:
         columns = (
-            BarColumn(bar_width=12),  # the figures matter more
+            SpinnerColumn(finished_text=""),
+            BarColumn(bar_width=12 if console.width >= _WIDE else 8),  # the figures matter more
             MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"),
             _Rate(),
             TimeRemainingColumn(compact=True),
         )
         with Progress(*columns, console=console) as bar:
-            task = bar.add_task("", total=rounds, completed=done, figures="")
+            task = bar.add_task("", total=rounds, completed=done, figures="starting: torch, data, plan")
+            known = {"figures": ""}  # of the last evaluation
+
+            def on_evaluation(found: "Evaluation") -> None:
+                known["figures"] = _figures(found, whom=console.width >= _WIDE)
+                bar.update(task, **known)
+
             yield RunListener(
-                lambda round: bar.update(task, completed=round),
-                lambda found: bar.update(task, figures=_figures(found)),
+                lambda round: bar.update(task, completed=round, **known),
+                on_evaluation,
                 bar.stop,
             )
 
 
-def _figures(found: "Evaluation") -> str:
+def _figures(found: "Evaluation", *, whom: bool = True) -> str:
     from wirelessdl.privacy.terms import adversary_in_short
 
     total = found.epsilon_total
     epsilon = f"<= {found.epsilon_bound:.3g}" if math.isnan(total) else f"{total:.3g}"
     against = adversary_in_short(found.coalition, declared=found.declared)
-    return f"accuracy {found.accuracy_mean:.1%}, epsilon {epsilon} against {against}  {found.time_s:.2f} s simulated"
+    figures = f"accuracy {found.accuracy_mean:.1%}, epsilon {epsilon}"
+    if not whom:  # the headline names them, and what seconds these are is in the summary
+        return f"{figures}, {found.time_s:.2f} s"
+    return f"{figures} against {against}, {found.time_s:.2f} s simulated"
 
 
 @contextmanager

@@ -89,13 +89,17 @@ def command(
         assert loaded is not None
         shown = loaded
     console.print(_headline(shown, done), soft_wrap=True)
-    from wirelessdl.run.session import RunOptions, resume, simulate  # after the first line: torch takes a second or two
-
     with (
         stopper_installed() as stop,
         run_listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
         json_alone(as_json),
     ):
+        from wirelessdl.run.session import (
+            RunOptions,
+            resume,
+            simulate,
+        )  # while it is shown: torch takes a second or two
+
         options = RunOptions(device, listen.on_round, listen.on_evaluation, stop.asked, log=log)
         try:
             if resumed is None:

@@ -160,7 +160,7 @@ def one_line(value: Any) -> str:
 def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     rows = figure_rows([final_figures(run) for run in runs])
     protected = ("every epsilon protects", [protects(run) for run in runs])
-    against = ("the promised epsilon holds against", [terms_of(run).adversary for run in runs])
+    against = ("the guaranteed epsilon holds against", [terms_of(run).adversary for run in runs])
     return [("state", [state(run) for run in runs]), protected, against, *rows]
 
 
