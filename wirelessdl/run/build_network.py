@@ -301,7 +301,7 @@ def _expected_links(scenario: Scenario) -> float:
         return 0.0
     if scenario.radio.interference == "physical" and not scenario.radio.interference_cutoff_db < float("inf"):
         return nodes**2
-    rule = {"full": ("", 1.0), "erdos-renyi": ("p", 1.0), "k-regular": ("degree", 4)}
+    rule = {"full": ("", 1.0), "erdos-renyi": ("p", 1.0), "k-regular": ("degree", 4), "small-world": ("k", 4)}
     if topology.name not in rule:
         return 0.0
     key, default = rule[topology.name]
