@@ -105,7 +105,7 @@ def bias(rule, balance, *, fading, rounds=6000, seed=0):
 
 def test_every_multiplier_finds_the_optimum_of_a_fixed_channel():
     # here and below: the table of docs/power.md
-    for rule, balance in [("product", False), ("mean", False), ("tracked", False)]:
+    for rule, balance in [("product", False), ("mean", False), ("tracked", False), ("windowed", False)]:
         assert bias(rule, balance, fading=False) == pytest.approx(0.003, abs=5e-4)
     assert bias("balanced", True, fading=False) < 5e-4
 
@@ -117,11 +117,12 @@ def test_under_fading_the_papers_product_stays_biased_and_the_others_do_not():
         "balanced": bias("balanced", True, fading=True),
         "mean": bias("mean", False, fading=True),
         "tracked": bias("tracked", False, fading=True),
+        "windowed": bias("windowed", False, fading=True),
     }
-    assert list(biases.values()) == pytest.approx([0.290, 0.000, 0.005, 0.004], abs=1e-3), biases
+    assert list(biases.values()) == pytest.approx([0.290, 0.000, 0.005, 0.004, 0.013], abs=1e-3), biases
 
 
-@pytest.mark.parametrize("rule", ["product", "mean", "tracked"])
+@pytest.mark.parametrize("rule", ["product", "mean", "tracked", "windowed"])
 def test_multipliers_resume_where_they_were(rule):
     rng = np.random.default_rng(0)
     gain = rng.uniform(0.1, 1.0, (4, 4)) * (1 - np.eye(4))

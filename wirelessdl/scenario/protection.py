@@ -33,15 +33,16 @@ class PowerSection(Section):
         description="How far partial balancing goes by power, from 0 to 1; auto: with the least predicted error.",
     )
     multiplier: (
-        Literal["auto", "balanced", "product", "mean", "tracked", "none", "nodes"]
+        Literal["auto", "balanced", "product", "mean", "tracked", "windowed", "none", "nodes"]
         | Annotated[FiniteFloat, Field(ge=1e-6, le=1e6)]
     ) = Field(
         "auto",
         json_schema_extra=rule_text(
-            'must be "auto", "balanced", "product", "mean", "tracked", "none", "nodes" or a number from 1e-6 to 1e6'
+            'must be "auto", "balanced", "product", "mean", "tracked", "windowed", "none", "nodes" or a number from '
+            "1e-6 to 1e6"
         ),
         description="Gradient multiplier. balanced: K; product: 1/z_ii (the paper); mean: 1/pi of the mean mixing "
-        "matrix; tracked: 1 over the mean of A^T p; none: 1; nodes: K, whatever the mixing; a "
+        "matrix; tracked: 1 over the mean of A^T p; windowed: z in windows; none: 1; nodes: K, whatever the mixing; a "
         "number: itself. auto: balanced with balancing, else product (paper protocol) or mean (hardened); 1 where "
         "nothing is sent.",
     )
