@@ -96,6 +96,7 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             bandwidth_hz=world.scenario.radio.bandwidth_hz,
             power_w=world.power_w,
             thermal_w=world.thermal_w,
+            balance_from=world.scenario.power.balance_from,
             mixing=world.scenario.radio.mixing,
             offsets=world.offsets,
             rounds=scenario.scenario.rounds,

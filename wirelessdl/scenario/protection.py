@@ -32,6 +32,10 @@ class PowerSection(Section):
         json_schema_extra=rule_text('must be "auto" or a number from 0 (receivers alone) to 1 (power alone)'),
         description="How far partial balancing goes by power, from 0 to 1; auto: with the least predicted error.",
     )
+    balance_from: Literal["block", "mean"] = Field(
+        "block",
+        description="Receiver balancing. block: from the gains of every frame; mean: once, from the mean gains.",
+    )
     multiplier: (
         Literal["auto", "balanced", "product", "mean", "tracked", "windowed", "none", "nodes"]
         | Annotated[FiniteFloat, Field(ge=1e-6, le=1e6)]
