@@ -185,6 +185,7 @@ OPTIONS = {
     },
     "schedule": {
         "static": {},
+        "first": {"power.reference": "first"},
         "adaptive": {"power.schedule": "adaptive"},
         "robust": {"power.schedule": "robust", "power.samples": 5},
         "margin": {"power.schedule": "adaptive", "power.csi_margin_db": 2.0},

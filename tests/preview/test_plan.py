@@ -46,6 +46,9 @@ def test_static_breaks_the_promise_under_fading_robust_hardly_and_adaptive_never
     assert rate(robust) < rate(static) / 4
     assert adaptive.summary["violations"] == 0
     assert static.rounds["violations"].sum() == static.summary["violations"]
+    first = run(tmp_path, power={"schedule": "static", "reference": "first"})
+    assert (first.nodes["alpha"].to_numpy() != static.nodes["alpha"].to_numpy()).any()
+    assert first.rounds["violations"].iloc[0] == 0 < first.summary["violations"]
 
 
 def test_estimated_gains_break_the_promise_and_a_margin_restores_it(tmp_path):

@@ -141,7 +141,7 @@ def make_planner(world: World) -> Planner:
     return Planner(
         settings,
         world.allocator,
-        PlanSchedule(power.schedule, power.samples),
+        PlanSchedule(power.schedule, power.reference, power.samples),
         mechanism=world.mechanism,
         samples=world.fading.gains,
         origin=world.scenario.origin,
@@ -166,7 +166,7 @@ def _silent_planner(world: World) -> Planner:
         beta_min=world.scenario.power.beta_min,
         fixed_theta=fixed_multiplier(world.scenario),
     )
-    schedule = PlanSchedule("static", 1)
+    schedule = PlanSchedule("static", "mean", 1)
     given: dict[str, Any] = {"samples": world.fading.gains, "origin": world.scenario.origin}
     return Planner(settings, LinearProgram(), schedule, mechanism=world.mechanism, **given)
 

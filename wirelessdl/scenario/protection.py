@@ -55,6 +55,9 @@ class PowerSection(Section):
         description="static: one plan; adaptive: a plan for every frame; robust: one plan for many sampled "
         "realisations of the channel.",
     )
+    reference: Literal["mean", "first"] = Field(
+        "mean", description="Gains of a static plan. mean: mean over fading; first: those of the first frame."
+    )
     samples: Annotated[int, Field(ge=1, le=10_000)] = Field(
         50, description="Realisations of the channel that a robust plan must satisfy."
     )
