@@ -15,7 +15,8 @@ PACKAGE = ROOT / "wirelessdl"
 # attributes looked up by name of things that are no parts: arrays, exceptions, torchvision's classes, mappings,
 # modules, processes, partial functions, what a user hands in before it is a part, standard output, nodes of autograd
 NOT_PARTS = {"mask", "lineno", "reason", "tgz_md5", "homes", "sched_getaffinity", "_inheriting", "func", "state_dict"}
-NOT_PARTS |= {"reconfigure", "variable", "Keys", "READS", "refuse", "alignment"}
+NOT_PARTS |= {"reconfigure", "variable", "Keys", "READS", "refuse", "alignment", "subslots", "shape"}
+NOT_PARTS |= {"payloads_of_pass", "needs_phases"}  # of a built-in access, with defaults
 
 
 def lookups(path: Path) -> list[tuple[str, str]]:

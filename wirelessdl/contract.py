@@ -230,9 +230,15 @@ class Memory:
 
 
 def _fingerprint(part: object) -> dict[str, bytes | int]:
-    """Attributes of an object and its class: as bytes, or which object it is where that cannot be written down."""
+    """Attributes of an object and its class: as bytes, or which object it is where that cannot be written down.
+
+    Methods and what Python itself keeps in a class are none.
+    """
     found: dict[str, bytes | int] = {}
-    for name, value in {**vars(type(part)), **getattr(part, "__dict__", {})}.items():
+    shared = {name: value for name, value in vars(type(part)).items() if not hasattr(value, "__get__")}
+    for name, value in {**shared, **getattr(part, "__dict__", {})}.items():
+        if name.startswith("__"):
+            continue
         try:
             found[name] = pickle.dumps(value)
         except Exception:  # attributes may be anything

@@ -9,6 +9,7 @@ import pytest
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, Ledger, PrivacyAssumptions
 from wirelessdl.privacy.counts import GRID
+from wirelessdl.privacy.ledger import SenderTotals
 from wirelessdl.privacy.pld import compose
 from wirelessdl.privacy.terms import NOBODY_SENDS, adversary, adversary_in_short
 
@@ -50,13 +51,13 @@ def exact(q, releases, sampler="without-replacement"):
 @pytest.mark.parametrize(
     ("some", "own", "coalition"),
     [
-        ({}, "everyone else, all nodes colluding", None),
+        ({}, "all other nodes colluding", None),
         (
             {"coalition": 1, "promised": "coalition"},
-            "everyone else, all nodes colluding",
+            "all other nodes colluding",
             "any one node that hears every transmission",
         ),
-        ({"coalition": 2}, "everyone else, all nodes colluding", "any 2 colluding nodes that hear every transmission"),
+        ({"coalition": 2}, "all other nodes colluding", "any 2 colluding nodes that hear every transmission"),
         ({"declared": "m.py:M"}, "everyone else as m.py:M states it, which is not proven", None),
         ({"sends": False, "declared": "m.py:M"}, NOBODY_SENDS, NOBODY_SENDS),
     ],
@@ -67,13 +68,13 @@ def test_the_adversary_of_each_view_is_named(some, own, coalition):
     if coalition is not None:
         assert found.against("coalition") == coalition
     assert found.adversary == found.against(some.get("promised", "own"))
-    assert adversary("own", 0) == "everyone else, all nodes colluding"
+    assert adversary("own", 0) == "all other nodes colluding"
     assert found.shares_noise == ("coalition" in some)
 
 
 def test_the_adversary_in_short():
     assert [adversary_in_short(c) for c in (None, 1, 2, 3)] == [
-        "everyone",
+        "all other nodes",
         "any one node",
         "any 2 nodes",
         "any 3 nodes",
@@ -248,13 +249,25 @@ def test_the_worst_of_few_senders_is_exact():
     rates = np.array([0.1, 0.3, 0.2, 0.4])
     ledger = ledger_of([[0.5, 0.5, 0.5, 0.0], [0.5, 0.5, 0.5, 0.1]], q=rates)
     # three senders made the same releases: the one with the largest rate leads
-    assert ledger.own.worst() == pytest.approx(exact(0.3, {0.5: 2}), rel=1e-12)
-    assert ledger.own.worst() == ledger.own.total().max()
+    known = ledger.own.known()
+    assert np.isnan(known).tolist() == [True, False, True, False]
+    assert known[1] == pytest.approx(exact(0.3, {0.5: 2}), rel=1e-12)
+    assert known[1] == ledger.own.total().max()
     quiet = ledger_of([[0.0] * 4], q=rates)
-    assert quiet.own.worst() == 0.0
+    assert quiet.own.known().tolist() == [0.0] * 4
     paper = ledger_of([[0.5, 0.2, 0.1, 0.0]], terms("paper"), q=rates)
-    assert paper.own.worst() == pytest.approx(analytic_epsilon(0.5, DELTA), rel=1e-12)
-    assert Ledger(terms("paper"), np.zeros(0)).own.worst() == 0.0
+    assert paper.own.known().max() == pytest.approx(analytic_epsilon(0.5, DELTA), rel=1e-12)
+    assert Ledger(terms("paper"), np.zeros(0)).own.known().size == 0
+
+
+def test_of_two_senders_with_equal_releases_the_one_that_was_in_a_stage_is_not_passed_over():
+    """Second moments are released whole: the same slots beside them cost more, at the same sampling rate."""
+    own = SenderTotals(terms(), np.array([0.1, 0.1, 0.1]))
+    own.record(1, np.array([1, 2]), np.array([0.4, 0.4]), whole=True)
+    assert own.known().tolist() == own.total().tolist()  # nothing to compose yet
+    own.record(2, np.arange(3), np.full(3, 0.5))
+    assert own.known().tolist() == own.total().tolist()
+    assert own.known()[1] == own.known()[2] > own.known()[0]
 
 
 def test_the_worst_of_many_senders_is_not_told_before_it_is_composed():
@@ -262,7 +275,7 @@ def test_the_worst_of_many_senders_is_not_told_before_it_is_composed():
     rates = np.array([0.1, 0.3, 0.2, 0.15])
     ledger = ledger_of(np.exp(rng.normal(-1.5, 0.4, (12, 4))).tolist(), q=rates)
     assert sum(len(cells) for cells in ledger.own.cells) > 24
-    assert math.isnan(ledger.own.worst())
+    assert np.isnan(ledger.own.known()).all()
     assert ledger.own.total().max() < ledger.own.bound().max()
 
 

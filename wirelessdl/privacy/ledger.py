@@ -147,34 +147,29 @@ class SenderTotals:
         bound = float(self.bound()[node])
         return self._composed(node, self.cells[node], bound) if self.terms.amplified else bound
 
-    def known(self, bound: FloatArray) -> FloatArray:
-        """Exact totals that need no composition: all without amplification, else those of the worst; NaN elsewhere."""
+    def known(self) -> FloatArray:
+        """Proven totals so far of those who may be the worst sender, `[K]`, exact; NaN elsewhere.
+
+        Of those with the same releases it is who has the largest sampling rate. All are NaN where composing them takes
+        too long for an evaluation. Depends on releases alone: not on what was composed before a run was interrupted.
+        """
+        bound = self.bound()
         if not self.terms.amplified:
             return bound
         total = np.full(self.nodes, np.nan)
-        for node, cells in enumerate(self.cells):
-            nothing = not cells or -1 in cells
-            total[node] = math.inf if nothing else self._exact.get(_digest(float(self._q[node]), cells), math.nan)
-        return np.asarray(np.minimum(bound, total))
-
-    def worst(self) -> float:
-        """Proven total of the worst sender so far, exact; NaN where composing it takes too long for an evaluation.
-
-        Few senders can be the worst: of those with the same releases it is the one with the largest sampling rate.
-        """
-        if not self.terms.amplified:
-            return float(self.bound().max(initial=0.0))
         if self.counts.most_cells() > _MAX_COMPOSITIONS:
-            return math.nan
-        kinds: dict[tuple[tuple[int, int], ...], int] = {}
-        for node, cells in enumerate(self.cells):
-            kind = tuple(sorted(cells.items()))
-            if kind not in kinds or self._q[node] > self._q[kinds[kind]]:
-                kinds[kind] = node
-        if sum(len(kind) for kind in kinds) > _MAX_COMPOSITIONS:
-            return math.nan
-        rough = self.bound()
-        return max(self._composed(node, self.cells[node], rough[node]) for node in kinds.values())
+            return total
+        every = self.cells
+        kinds = [(whole, *sorted(cells.items())) for whole, cells in zip(self.whole.tolist(), every)]
+        largest: dict[tuple[Any, ...], float] = {}
+        for kind, q in zip(kinds, self._q.tolist()):
+            largest[kind] = max(q, largest.get(kind, 0.0))
+        if sum(len(kind) - 1 for kind in largest) > _MAX_COMPOSITIONS:
+            return total
+        for node, (kind, cells) in enumerate(zip(kinds, every)):
+            if self._q[node] == largest[kind] or not cells or -1 in cells:  # the last two compose nothing
+                total[node] = self._composed(node, cells, bound[node])
+        return total
 
     def exhausted(self, mu: FloatArray, budget: float) -> BoolArray:
         """Which senders would exceed the total budget by one more release, `[K]`. mu: [K] of that release."""
@@ -211,8 +206,7 @@ class SenderTotals:
         whole = float(self.whole[node])
         if not cells or -1 in cells:
             return bound if cells else min(bound, analytic_epsilon(math.sqrt(whole), self.terms.delta))
-        rate = float(self._q[node])
-        key = _digest(rate, {**cells, -2: whole})
+        rate, key = float(self._q[node]), self._key(node, cells)
         if key not in self._exact:
             cells = dict(sorted(cells.items()))  # the order of sums decides the last bit, and a resumed run has its own
             nu = GRID.nu(np.array(list(cells)))
@@ -234,6 +228,11 @@ class SenderTotals:
             self._exact[key] = least
         return min(bound, self._exact[key])
 
+    def _key(self, node: int, cells: Mapping[int, int]) -> bytes:
+        """What tells a sender's releases, by cell, its sampling rate and what is not amplified from all others."""
+        kept = np.array([self._q[node], self.whole[node]])
+        return sha256(kept.tobytes() + np.array(sorted(cells.items())).tobytes()).digest()
+
     def charges_at_least(self, other: "SenderTotals") -> BoolArray:
         """Which senders are charged with at least what another charges them, `[K]`."""
         bound = self.bound() >= other.bound() * (1.0 - _SUM_TOLERANCE)
@@ -252,11 +251,6 @@ class SenderTotals:
         self.accountant.total[:] = state["total"]
         self.whole[:] = state.get("whole", 0.0)
         self.counts.restore(state["counts"])
-
-
-def _digest(rate: float, cells: Mapping[int, float]) -> bytes:
-    """What tells releases of one sampling rate, by cell, from all others."""
-    return sha256(np.array([rate]).tobytes() + np.array(sorted(cells.items())).tobytes()).digest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ budget all the same. The coherence time that cuts a payload into slots knows not
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,25 +34,12 @@ GeometryAt = Callable[[float], Geometry]
 CAUSE = "process"  # by which nodes are down that processes took down
 
 
-class Clockwork(Protocol):
-    """What moves time: `sim.simulation` implements it."""
-
-    def now_ns(self) -> int: ...
-    def timeout(self, wait_ns: int) -> Any: ...
-    def is_up(self) -> BoolArray: ...
-    def battery_j(self) -> FloatArray: ...
-    def charge(self, node: int, energy_j: float) -> None: ...
-    def take_down(self, node: int, cause: str, detail: str, *, returns: bool) -> None: ...
-    def bring_up(self, node: int, cause: str) -> None: ...
-    def note(self, node: int | None, kind: str, detail: str) -> None: ...
-
-
 class LiveNetwork:
     """What a process is handed besides SimPy's `env` and its `rng`."""
 
     def __init__(self, nodes: int, geometry: GeometryAt):
         self._nodes, self._geometry = nodes, geometry
-        self._clock: Clockwork | None = None
+        self._keeper: Any = None  # `sim.simulation.Outages`: SimPy's clock, the medium, and who is down
         self._reset()
 
     def _reset(self) -> None:
@@ -60,15 +47,10 @@ class LiveNetwork:
         self._amplitude, self._jam_w = np.ones(self._nodes), np.zeros(self._nodes)
         self._barred: set[int] = set()
 
-    def begin(self, clock: Clockwork) -> None:
+    def begin(self, keeper: Any) -> None:
         """Time begins at zero, and nothing is changed yet."""
-        self._clock = clock
+        self._keeper = keeper
         self._reset()
-
-    @property
-    def _now(self) -> Clockwork:
-        assert self._clock is not None
-        return self._clock
 
     # what a process may see
 
@@ -80,7 +62,7 @@ class LiveNetwork:
     @property
     def now_s(self) -> float:
         """Simulated time, s; `env.now` is the same in whole ns."""
-        return to_s(self._now.now_ns())
+        return to_s(int(self._keeper.env.now))
 
     @property
     def position_m(self) -> FloatArray:
@@ -90,29 +72,29 @@ class LiveNetwork:
     @property
     def is_up(self) -> BoolArray:
         """Which nodes run, `[K]`."""
-        return self._now.is_up().copy()
+        return np.array(self._keeper.medium.states.up)
 
     @property
     def battery_j(self) -> FloatArray:
         """What batteries hold by nominal use, `[K]` J; inf without one."""
-        return self._now.battery_j().copy()
+        return np.array(self._keeper.medium.battery_j)
 
     # what it may do
 
     def wait(self, seconds: float) -> Any:
         """The event of so many seconds from now: `yield network.wait(0.5)`."""
-        return self._now.timeout(to_ns(_number("seconds", seconds, 0.0)))
+        return self._keeper.env.timeout(to_ns(_number("seconds", seconds, 0.0)))
 
     def take_down(self, node: int, *, for_good: bool = False) -> None:
         """The node stops, as in a crash, until a process brings it up. Frames go on among the others.
 
         Where nobody runs any more, a barrier waits for it unless it is gone for good.
         """
-        self._now.take_down(self._node(node), CAUSE, "by a process", returns=not for_good)
+        self._keeper.down(self._node(node), CAUSE, "by a process", returns=not for_good)
 
     def bring_up(self, node: int) -> None:
         """End what `take_down` began; a crash or a departure besides goes on."""
-        self._now.bring_up(self._node(node), CAUSE)
+        self._keeper.up(self._node(node), CAUSE)
 
     def move(self, node: int, position_m: Any, velocity_mps: Any = (0.0, 0.0, 0.0)) -> None:
         """From now on the node is at x, y, height, m, and goes on from there at this velocity, not by its mobility."""
@@ -124,7 +106,7 @@ class LiveNetwork:
 
     def charge(self, node: int, energy_j: float) -> None:
         """Add to the node's battery; one that has stopped for want of it stays so."""
-        self._now.charge(self._node(node), _number("energy_j", energy_j, 0.0))
+        self._keeper.medium.battery_j[self._node(node)] += _number("energy_j", energy_j, 0.0)
         self._changed(node, f"battery {energy_j:+g} J")
 
     def lower_power(self, node: int, by_db: float) -> None:
@@ -208,7 +190,7 @@ class LiveNetwork:
         return int(number)
 
     def _changed(self, node: int | None, detail: str) -> None:
-        self._now.note(node, "process", detail)
+        self._keeper.note(node, "process", detail)
 
 
 def _number(name: str, value: Any, least: float) -> float:

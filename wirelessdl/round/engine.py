@@ -277,11 +277,8 @@ class Engine:
         bound = view.bound()
         if not self._evaluated(round):
             return ProvenTotal(bound, float("nan"), np.full(len(bound), np.nan))
-        if round == self.settings.rounds:
-            total = view.total()
-            return ProvenTotal(bound, float(total.max()), total)
-        worst = view.worst()
-        return ProvenTotal(bound, worst, view.known(bound))
+        total = view.total() if round == self.settings.rounds else view.known()
+        return ProvenTotal(bound, float(np.fmax.reduce(total)), total)
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""

@@ -196,7 +196,8 @@ class Medium:
         guard = self._policy_guard
         with guard:
             waiting = self._policy.wait(self)
-        yield from checked_events(waiting, guard, self.env, "gate.all_ready() or gate.env.timeout(1000), in ns")
+        such_as = "gate.all_ready() or gate.env.timeout(1000), in ns"
+        yield from checked_events(waiting, guard, self.env, "gate.env", such_as)
 
     def _opening(self, round: int, now_ns: int, frame: Frame) -> Participation:
         """Whoever waits, once those are gone whose battery cannot carry this round."""

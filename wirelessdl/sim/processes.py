@@ -21,6 +21,7 @@ from wirelessdl.errors import ContractError, WirelessdlError, quote
 from wirelessdl.radio.live import LiveNetwork
 from wirelessdl.streams import Streams
 
+_SUCH_AS = "network.wait(0.5), in s, or env.timeout(1000), in ns"
 Events = Generator[simpy.Event, object, None]
 
 
@@ -51,7 +52,7 @@ class UserProcesses:
                 begun = one.start(env, self.network, rng)
             if not isinstance(begun, Generator):
                 raise ContractError(f"{guard.name} returned {type(begun).__name__}; must be a generator: use yield")
-            env.process(checked_events(begun, guard, env, "network.wait(0.5), in s, or env.timeout(1000), in ns"))
+            env.process(checked_events(begun, guard, env, "env", _SUCH_AS))
 
     @staticmethod
     def require_no_failure(error: Exception) -> None:
@@ -63,7 +64,7 @@ class UserProcesses:
             raise ContractError(f"events.processes: a process of theirs raised {formatted(cause)}") from cause
 
 
-def checked_events(given: Iterable[Any], guard: Guard, env: simpy.Environment, such_as: str) -> Events:
+def checked_events(given: Iterable[Any], guard: Guard, env: simpy.Environment, clock: str, such_as: str) -> Events:
     """A generator of the user's, as `yield from` would take it; what it yields must be events of this clock."""
     with guard:
         waiting: Any = iter(given)
@@ -79,7 +80,9 @@ def checked_events(given: Iterable[Any], guard: Guard, env: simpy.Environment, s
             except StopIteration:
                 return
         if not isinstance(event, simpy.Event) or event.env is not env:
-            raise ContractError(f"{guard.name} yields {quote(repr(event), 60)}, expected an event, such as {such_as}")
+            raise ContractError(
+                f"{guard.name} yields {quote(repr(event), 60)}, expected an event of {clock}, such as {such_as}"
+            )
         failed = None
         try:
             answer = yield event

@@ -14,7 +14,7 @@ from typing import Any
 
 import simpy
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray
 from wirelessdl.contract import Guard, guarded
 from wirelessdl.errors import ContractError, ScenarioError, quote
 from wirelessdl.memory import fewer_collections
@@ -94,31 +94,9 @@ class Outages:
             states.rejoin(node)
             self._back[node].succeed()
 
-    # of processes, see `radio.live.Clockwork`
-
-    def now_ns(self) -> int:
-        return int(self.env.now)
-
-    def timeout(self, wait_ns: int) -> simpy.Event:
-        return self.env.timeout(wait_ns)
-
-    def is_up(self) -> BoolArray:
-        return self.medium.states.up
-
-    def battery_j(self) -> FloatArray:
-        return self.medium.battery_j
-
-    def charge(self, node: int, energy_j: float) -> None:
-        self.medium.battery_j[node] += energy_j
-
-    def take_down(self, node: int, cause: str, detail: str, *, returns: bool) -> None:
-        self.down(node, cause, detail, returns=returns)
-
-    def bring_up(self, node: int, cause: str) -> None:
-        self.up(node, cause)
-
     def note(self, node: int | None, kind: str, detail: str) -> None:
-        self._note(self.now_ns(), -1 if node is None else node, kind, detail)
+        """Something happened now, at a node or in the whole network."""
+        self._note(int(self.env.now), -1 if node is None else node, kind, detail)
 
 
 def crash_process(

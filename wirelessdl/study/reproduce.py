@@ -35,7 +35,7 @@ from wirelessdl.trace.study import is_study
 # what `all` stands for
 PAPER = (
     *("fig2", "fig3", "fig4", "fig5", "fig6", "theorem1", "theorem2"),
-    *("bias", "alpha", "thermal", "stopping", "ablation", "others"),
+    *("bias", "alpha", "thermal", "stopping", "ablation"),
 )
 THREADS = 1
 _TABLES = ("runs", "differences")  # endings of files that are no figure's
