@@ -69,6 +69,7 @@ class Made:
             bandwidth_hz=1e6,
             power_w=self.power_w,
             thermal_w=thermal_w,
+            balance_from="block",
             mixing="plain",
             offsets=cfo_hz and Offsets.from_nodes(np.array(cfo_hz), np.zeros(self.nodes), 1e6, frame),
             pilots=pilots,

@@ -138,12 +138,15 @@ def test_a_total_read_under_a_stopping_rule_is_pointed_out(tmp_path):
     assert not end_points(study, Request(x="epsilon")).notes
 
 
-def test_twelve_series_have_twelve_looks(tmp_path):
+def test_twelve_series_have_twelve_looks_and_are_named_at_their_ends(tmp_path):
     assert len({look(number) for number in range(77)}) == 77
     figure = drawn(made_study(tmp_path, rows(nodes=range(2, 14))))
     (axis,) = figure.axes
     looks = {(line.get_color(), line.get_marker()) for line in axis.lines if len(line.get_xdata()) == 3}
     assert len(looks) == 12
+    assert [text.get_text() for text in axis.texts] == [str(count) for count in range(2, 14)]
+    boxes = [text.get_window_extent() for text in axis.texts]
+    assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n]), "names overlap"
 
 
 def test_the_legend_stands_outside_the_data(folder):
@@ -181,13 +184,24 @@ def test_the_scenario_has_a_legend_entry_beside_its_baselines_and_no_two_curves_
     assert looks == [(named[name].get_color(), named[name].get_marker()) for name in (own, "a", "b")]
 
 
-def test_a_logarithmic_axis_has_plain_numbers(tmp_path):
-    study = made_study(tmp_path, beside((0.3, 1.0, 3.0), 1.117))
-    axis = study_figure(study, Request("epsilon", logx=True))[0].axes[0]
+@pytest.mark.parametrize(
+    ("x", "limits", "factor", "expected"),
+    [
+        ("privacy.epsilon_max", (0.3, 1.0, 3.0), 1.0, [0.3, 1.0, 3.0]),
+        ("epsilon", (0.25, 1.0, 3.0), 0.98, [0.25, 1.0, 3.0]),  # totals come out just below what was asked for
+        ("epsilon", (0.3, 1.0, 3.0), 1.117, [0.5, 1.0, 2.0]),  # results that nobody asked for
+        ("privacy.epsilon_max", (1.0, 1.05, 1.1, 10.0), 1.0, [1.0, 2.0, 5.0, 10.0]),  # labels would overlap
+    ],
+)
+def test_a_logarithmic_axis_has_its_ticks_at_the_values_that_were_swept(x, limits, factor, expected, tmp_path):
+    study = made_study(tmp_path, beside(limits, factor))
+    axis = study_figure(study, Request(x, logx=True))[0].axes[0]
     axis.figure.canvas.draw()
     low, high = axis.get_xlim()
+    ticks = [tick for tick in axis.get_xticks() if low <= tick <= high]
+    assert ticks == pytest.approx(expected)
     texts = [text.get_text() for text in axis.get_xticklabels() if low <= text.get_position()[0] <= high]
-    assert texts == ["0.5", "1", "2"]
+    assert texts == [f"{tick:g}" for tick in expected]
 
 
 @pytest.mark.parametrize("logx", [True, False])

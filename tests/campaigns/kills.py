@@ -54,7 +54,7 @@ OPTIONS = {
     "float64": ("learning.dtype=float64",),
     "listen": ("faults.crashes={kind='exponential',up_s=0.3,down_s=0.1}", "faults.rejoin=listen"),
     "hidden-state": ("channel.models=[{model='log-distance'},{model='drift.py:Drift'}]",),
-    "product": ("power.balance=false", "power.multiplier=product", "radio.control_failure=0.5", FADING),
+    "windowed": ("power.balance=false", "power.multiplier=windowed", "radio.control_failure=0.5", FADING),
     "mean": ("power.balance=false", "power.multiplier=mean", "radio.control_failure=0.1", FADING),
     "violations": ("power.objective=sum", FADING),
     "stopping": ("learning.stop_after=4", "learning.stop_within=1.0", "learning.eval_every=8"),

@@ -38,7 +38,7 @@ def _whole(row):
 
 # Alternatives that name each of six nodes.
 SIX = {
-    "topology": ("edge-list",),
+    "topology": ("edge-list", "graph-file"),
     "placement": ("file",),
     "mobility": ("waypoints",),
     "channel": ("matrix",),
@@ -51,7 +51,7 @@ SIX = {
 RULES = (
     lambda row: row["nodes"] == "6" or all(row[option] not in names for option, names in SIX.items()),
     lambda row: row["condition"] != "nlosv" or row["channel"] in ("shadowing", "highway"),
-    lambda row: row["topology"] != "k-regular" or row["nodes"] != "2",
+    lambda row: row["topology"] not in ("small-world", "k-regular") or row["nodes"] != "2",
     lambda row: row["partition"] != "file" or row["task"] not in ("fashion", "cnn", "user"),  # 900 samples
     lambda row: row["channel"] != "replay" or row["nodes"] != "9",
     lambda row: row["strategy"] != "closed-form" or row["task"] not in ("cnn", "user", "resnet"),

@@ -89,6 +89,18 @@ def test_batch_statistics_of_a_single_sample_are_refused_where_they_do_not_exist
     uneven(data, batch_norm(data), (1, 9), sampling="full").round(alone(2))  # an image has positions
 
 
+def test_statistics_of_a_node_that_takes_no_step_stand_still():
+    data = bytes_data(sum(SIZES))
+    engine = uneven(data, batch_norm(data), gradient_at="own")
+    engine.round(alone(3))
+    before = engine.state()["remembered"]
+    silent = ModelUpdate(np.zeros(3, dtype=bool), np.array([False, True, False]), np.array([1.0, 0.0, 0.0]))
+    engine.round(dataclasses.replace(alone(3), round=2, update=silent))
+    after = engine.state()["remembered"]
+    assert (after[0] != before[0]).any()
+    np.testing.assert_array_equal(after[1:], before[1:])
+
+
 # --- gradients that are no numbers ------------------------------------------------------------------------
 
 

@@ -10,7 +10,8 @@ from conftest import tiny, tiny_table
 from scipy.optimize import minimize
 
 import wirelessdl
-from wirelessdl.errors import TraceError
+from wirelessdl.errors import ScenarioError, TraceError
+from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.convex import Ridge
 from wirelessdl.mixing import perron_vector
 from wirelessdl.preview.plan import preview_plan
@@ -220,6 +221,60 @@ def test_augmented_images_change_training_and_nothing_else(tmp_path):
     np.testing.assert_array_equal(plain.links.gain, moved.links.gain)
 
 
+def remembering(tmp_path, rounds=6):
+    table = images(tmp_path, model={"model": "cnn", "channels": 4, "hidden": 8, "norm": "batch"}).to_table()
+    table["privacy"] |= {"protocol": "paper", "clipping": "batch"}
+    table["power"]["balance"] = False
+    table["scenario"]["rounds"] = rounds
+    table["trace"] |= {"checkpoint_every": 20}
+    return parse_scenario(table, folder=str(tmp_path))
+
+
+def test_batch_normalisation_remembers_for_every_node_under_the_paper_protocol(tmp_path):
+    world = build(remembering(tmp_path))
+    kept = world.learning.remembered
+    assert kept.shape == (4, 2 * (4 + 8))
+    start = kept.clone()
+    run = simulate(remembering(tmp_path), out=tmp_path)
+    state = load_checkpoint(run.path).arrays
+    learned = torch.as_tensor(state["remembered"])
+    assert learned.shape == start.shape
+    assert (learned != start).any(dim=1).all()
+    assert len({tuple(row.tolist()) for row in learned}) == 4  # nodes saw different data
+    # judging goes by what was remembered: plain torch, one node
+    world.learning.restore(state)
+    module = world.learning.learner.copies(1, torch.device("cpu"), torch.float32)[0]
+    with torch.no_grad():
+        for parameter, part in zip(module.parameters(), layers(world.learning.learner, world.learning.x[2:3])):
+            parameter.copy_(part[0])
+        means = [m for m in module.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+        sizes = [size for layer in means for size in (layer.num_features, layer.num_features)]
+        parts = iter(torch.split(learned[2], sizes))
+        for layer in means:
+            layer.running_mean.copy_(next(parts))
+            layer.running_var.copy_(next(parts))
+        module.eval()
+        store = world.learning._store
+        right = (module(store.test_x).argmax(dim=1) == store.test_y).float().mean()
+    assert float(world.learning.accuracy(world.learning.x)[2]) == pytest.approx(float(right))
+    run = wirelessdl.open_run(run.path)
+    learner, models = run.learner(), run.final_models()
+    for ask in (lambda: learner.accuracy(models), lambda: learner.scores(models, learner.data.test_x[:1])):
+        with pytest.raises(TraceError, match="running statistics of batch normalisation, which were never sent"):
+            ask()
+
+
+def test_what_was_remembered_survives_an_interruption(tmp_path):
+    scenario = remembering(tmp_path, rounds=45)
+    whole = simulate(scenario, out=tmp_path / "a")
+    done = []
+    with pytest.raises(wirelessdl.errors.RunInterrupted):
+        simulate(scenario, out=tmp_path / "b", on_round=done.append, should_stop=lambda: len(done) >= 27)
+    rest = wirelessdl.resume(next((tmp_path / "b").iterdir()))
+    np.testing.assert_array_equal(whole.nodes.loss, rest.nodes.loss)
+    np.testing.assert_array_equal(whole.rounds.accuracy_mean.dropna(), rest.rounds.accuracy_mean.dropna())
+
+
 # --- when to stop
 
 
@@ -298,6 +353,13 @@ def test_mistakes_are_one_line(learning, words, tmp_path, wirelessdl_command):
     result = wirelessdl_command("check", str(tmp_path / "x.toml"))
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert words in result.err
+
+
+def test_batch_normalisation_that_remembers_needs_threads(tmp_path):
+    table = remembering(tmp_path).to_table()
+    table["learning"]["strategy"] = "vmap"
+    with pytest.raises(ScenarioError, match="batch normalisation that remembers"):
+        build(parse_scenario(table, folder=str(tmp_path)))
 
 
 def test_regret_of_a_run_without_it_says_so(tmp_path):

@@ -1,9 +1,11 @@
 """Waypoints and graphs from files, and network parts of scenarios: what is read, what is refused."""
 
+import json
 import math
 import re
 import tomllib
 
+import networkx
 import numpy as np
 import pytest
 import tomli_w
@@ -16,7 +18,7 @@ from wirelessdl.network.mobility.waypoint_files import Waypoints
 from wirelessdl.network.placement import PLACEMENTS
 from wirelessdl.network.streets import MAPS
 from wirelessdl.network.topology import TOPOLOGIES, require_connected
-from wirelessdl.network.topology.graphs import EdgeList
+from wirelessdl.network.topology.graphs import EdgeList, GraphFile
 from wirelessdl.run.build import build
 
 NS2 = """
@@ -153,6 +155,20 @@ def test_edge_lists_with_a_header_are_one_way(graph):
     assert graph(EdgeList, "rx,tx\n0,1\n1,2\n2,0\n", 3) == [(0, 2), (1, 0), (2, 1)]
 
 
+def written(graph, kind):
+    if kind == "graphml":
+        return "\n".join(networkx.generate_graphml(graph))
+    return json.dumps(networkx.node_link_data(graph, edges=kind))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("graphml", "g.graphml"), ("links", "g.json"), ("edges", "g.json")])
+def test_networkx_graphs_are_read(kind, name, graph):
+    one_way = networkx.DiGraph([(1, 0), (0, 2), (2, 1), (2, 2)])  # nodes in another order; a loop, which is left out
+    assert graph(GraphFile, written(one_way, kind), 3, name) == [(0, 2), (1, 0), (2, 1)]
+    both_ways = networkx.Graph([("b", "a"), ("a", "c")])  # names: numbered in the order of the file
+    assert graph(GraphFile, written(both_ways, kind), 3, name) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "text", "words"),
     [
@@ -163,6 +179,16 @@ def test_edge_lists_with_a_header_are_one_way(graph):
         (EdgeList, "e.txt", "tx,rx,weight\n0,1,1\n", "line 1: the header must name two columns"),
         (EdgeList, "e.txt", "tx,rx\n0,1\n1,0\n2,1\n", "links leave 2 parts"),
         (EdgeList, "e.txt", "", "it links 0 nodes"),
+        (GraphFile, "g.json", written(networkx.path_graph(4), "links"), "its graph has 4 nodes; network.nodes is 3"),
+        (
+            GraphFile,
+            "g.graphml",
+            written(networkx.path_graph(2), "graphml"),
+            "its graph has 2 nodes; network.nodes is 3",
+        ),
+        (GraphFile, "g.json", "{", 'file is "g.json"; must be GraphML, or node-link JSON in a .json file: JSONDecode'),
+        (GraphFile, "g.json", "[]", "must be GraphML, or node-link JSON"),
+        (GraphFile, "g.graphml", "0 1", "must be GraphML, or node-link JSON"),
     ],
 )
 def test_mistakes_in_graph_files_are_named(kind, name, text, words, graph):
@@ -252,6 +278,7 @@ def test_examples_of_the_page_build(line, tmp_path, monkeypatch):
     begins = {"sites.csv": "x_m", "walks.csv": "time_s", "scenario.tcl": "$node", "links.csv": "tx"}
     for name, begin in begins.items():
         (tmp_path / name).write_text(next(text for text in texts if text.startswith(begin)))
+    networkx.write_graphml(networkx.path_graph(20), tmp_path / "graph.graphml")
     monkeypatch.chdir(tmp_path)
     network = {"nodes": 20, **tomllib.loads(line)}
     if "streets" in line or "manhattan" in line:

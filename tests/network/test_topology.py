@@ -12,7 +12,7 @@ from watching import Watched
 
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology import Connectivity, physical, require_connected
-from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, Star
+from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, Star
 from wirelessdl.network.topology.physical import InRange, RandomGeometric, SnrLimited
 
 
@@ -57,7 +57,7 @@ def test_full_ring_and_star_have_the_links_they_should():
 
 @pytest.mark.parametrize(
     "topology",
-    [Full(), Ring(2), Star(), ErdosRenyi(0.4), KRegular(3), InRange(90.0), SnrLimited(5.0)],
+    [Full(), Ring(2), Star(), ErdosRenyi(0.4), KRegular(3), SmallWorld(4, 0.5), InRange(90.0), SnrLimited(5.0)],
 )
 def test_links_are_sorted_and_repeatable(topology):
     geometry = scattered(30)
@@ -91,6 +91,8 @@ def test_regular_graphs_are_regular(seed, nodes, degree):
         (KRegular(1), 6, "degree is 1; none of 1000 graphs of 6 nodes was connected: use degree 3 or more"),
         (KRegular(9), 6, "degree is 9; 6 nodes have at most 5 neighbours each: lower it"),
         (KRegular(3), 7, "degree is 3; degree times 7 nodes must be even, .*: use degree 4"),
+        (SmallWorld(6), 6, "k is 6; 6 nodes have at most 5 neighbours each"),
+        (lambda: SmallWorld(5), 6, "k is 5; must be even, half on either side: use 4 or 6"),
     ],
 )
 def test_graphs_that_cannot_be(topology, nodes, words):

@@ -46,6 +46,9 @@ def test_static_breaks_the_promise_under_fading_robust_hardly_and_adaptive_never
     assert rate(robust) < rate(static) / 4
     assert adaptive.summary["violations"] == 0
     assert static.rounds["violations"].sum() == static.summary["violations"]
+    first = run(tmp_path, power={"schedule": "static", "reference": "first"})
+    assert (first.nodes["alpha"].to_numpy() != static.nodes["alpha"].to_numpy()).any()
+    assert first.rounds["violations"].iloc[0] == 0 < first.summary["violations"]
 
 
 def test_estimated_gains_break_the_promise_and_a_margin_restores_it(tmp_path):
@@ -76,6 +79,13 @@ def test_crediting_thermal_noise_lowers_link_epsilon_and_never_own(tmp_path):
     assert any("thermal noise is credited" in line for line in preview_plan(world).verdict)
 
 
+@pytest.mark.parametrize("source", ["block", "mean"])
+def test_receivers_balance_by_the_gains_of_the_frame_or_by_the_mean_ones(source, tmp_path):
+    links = run(tmp_path, scenario={"rounds": 5}, power={"balance_from": source}).links
+    air = links.groupby(["round", "rx"])["weight"].sum().unstack()
+    assert (air.max() - air.min() < 1e-12).all() == (source == "mean")
+
+
 # --- multipliers: a quadratic task with a known optimum, gradients of f_i = ||x - b_i||^2 / 2
 
 
@@ -93,7 +103,10 @@ def bias(rule, balance, *, fading, rounds=6000, seed=0):
     total, counted = np.zeros(20), 0
     for t in range(1, rounds + 1):
         gain = reference * (rng.rayleigh(np.sqrt(0.5), len(links)) if fading else 1.0)
-        air = balanced_air(links, gain, ones) if balance else uniform_air(links)
+        if balance == "block":
+            air = balanced_air(links, gain, ones)
+        else:
+            air = balanced_air(links, reference, ones) if balance == "mean" else uniform_air(links)
         mixing = mix(links, gain, ones, air=air)
         factor = np.minimum(multiplier.advance(mixing), 50.0)
         x = mixing.dense @ x
@@ -105,23 +118,26 @@ def bias(rule, balance, *, fading, rounds=6000, seed=0):
 
 def test_every_multiplier_finds_the_optimum_of_a_fixed_channel():
     # here and below: the table of docs/power.md
-    for rule, balance in [("product", False), ("mean", False), ("tracked", False)]:
+    for rule, balance in [("product", False), ("mean", False), ("tracked", False), ("windowed", False)]:
         assert bias(rule, balance, fading=False) == pytest.approx(0.003, abs=5e-4)
-    assert bias("balanced", True, fading=False) < 5e-4
+    for balance in ("block", "mean"):
+        assert bias("balanced", balance, fading=False) < 5e-4
 
 
 @pytest.mark.slow
 def test_under_fading_the_papers_product_stays_biased_and_the_others_do_not():
     biases = {
         "product": bias("product", False, fading=True),
-        "balanced": bias("balanced", True, fading=True),
+        "balanced per block": bias("balanced", "block", fading=True),
+        "balanced from the mean": bias("balanced", "mean", fading=True),
         "mean": bias("mean", False, fading=True),
         "tracked": bias("tracked", False, fading=True),
+        "windowed": bias("windowed", False, fading=True),
     }
-    assert list(biases.values()) == pytest.approx([0.290, 0.000, 0.005, 0.004], abs=1e-3), biases
+    assert list(biases.values()) == pytest.approx([0.290, 0.000, 0.015, 0.005, 0.004, 0.013], abs=1e-3), biases
 
 
-@pytest.mark.parametrize("rule", ["product", "mean", "tracked"])
+@pytest.mark.parametrize("rule", ["product", "mean", "tracked", "windowed"])
 def test_multipliers_resume_where_they_were(rule):
     rng = np.random.default_rng(0)
     gain = rng.uniform(0.1, 1.0, (4, 4)) * (1 - np.eye(4))

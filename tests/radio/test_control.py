@@ -170,7 +170,10 @@ def test_the_mean_leaves_out_rows_that_were_lost():
 
 @pytest.mark.parametrize(
     ("rule", "make"),
-    [(rule, lambda rule=rule: make_multiplier(rule, 4, lossy=True)) for rule in ("product", "mean", "tracked")]
+    [
+        (rule, lambda rule=rule: make_multiplier(rule, 4, lossy=True))
+        for rule in ("product", "mean", "tracked", "windowed")
+    ]
     + [("sparse mean", lambda: SparseMean(4))],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -179,7 +182,7 @@ def test_a_restored_exchange_goes_on_whatever_is_lost_next(rule, make):
     rng = np.random.default_rng(3)
     links = Links.from_gain(1.0 - np.eye(4))
     everyone, first = np.ones(4, dtype=bool), make()
-    for round in range(30):
+    for round in range(70):  # two windows and more
         again = make()
         again.restore({name: values.copy() for name, values in first.state().items()})
         mixing = mix(links, rng.rayleigh(size=len(links)), np.ones(4), air=uniform_air(links))
@@ -194,7 +197,7 @@ def test_a_restored_exchange_goes_on_whatever_is_lost_next(rule, make):
 EXCHANGING = {"balance": False, "schedule": "adaptive", "alpha_min": 1e-9}
 
 
-@pytest.mark.parametrize("power", [{"multiplier": rule, **EXCHANGING} for rule in ("product", "mean")])
+@pytest.mark.parametrize("power", [{"multiplier": rule, **EXCHANGING} for rule in ("product", "mean", "windowed")])
 def test_a_failure_that_never_happens_changes_no_bit(power, tmp_path):
     def run(failure):
         radio = {"thermal_noise": True, "control_failure": failure}
@@ -204,7 +207,7 @@ def test_a_failure_that_never_happens_changes_no_bit(power, tmp_path):
     assert_same_tables(run(0.0), run(1e-15), but=("multiplier_heard",))  # what others last heard of z
 
 
-@pytest.mark.parametrize("multiplier", ["product", "mean"])
+@pytest.mark.parametrize("multiplier", ["product", "mean", "windowed"])
 def test_a_run_with_losses_goes_on_bit_for_bit(multiplier, tmp_path):
     power = {"multiplier": multiplier, **EXCHANGING}
     sections = {**LOSSY, "power": power, "trace": {"checkpoint_every": 20}, "scenario": {"rounds": 50}}

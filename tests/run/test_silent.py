@@ -185,6 +185,6 @@ def test_what_is_said_before_a_silent_run(command, which, wirelessdl_command):
 
 
 def test_one_node_has_no_links_on_any_graph():
-    for topology in ({"kind": "k-regular", "degree": 4}, {"kind": "snr", "min_snr_db": 0}):
+    for topology in ({"kind": "k-regular", "degree": 4}, {"kind": "small-world"}, {"kind": "snr", "min_snr_db": 0}):
         world = build(tiny(network={"nodes": 1, "topology": topology}))
         assert len(world.links) == 0

@@ -261,6 +261,7 @@ CASES = {
         }
     },
     "multipliers mean": {"power": {"balance": False, "multiplier": "mean"}},
+    "windowed": {"power": {"balance": False, "multiplier": "windowed"}},
 }
 
 

@@ -54,12 +54,13 @@ ServerLater = Callable[[Sequence[int]], "tuple[NDArray[np.complex128], NDArray[n
 class AirSettings:
     """What a run gives to its access. power_w: [K] budgets; thermal_w: receiver noise, W; coordinates: of a model.
 
-    mixing: how steps that send on what is held are weighed, "chebyshev" or "plain" (`access.passes`). offsets: of
-    carriers and timing, None without any. later, h_at: ask for gains of the open frame as time goes on; None in
-    previews. passes, closing: mixing passes of a round, and further ones of the last of `rounds`. pilots: symbols of
-    a pilot; None: receivers know h. phase_error_rad, timing_error_s: deviations of what alignment leaves. number_s:
-    of a number on the control channel. array: antennas of each receiver. half_duplex: nodes send in one of two turns.
-    groups: that a hub collects one after another; robust: whether it keeps their values apart.
+    mixing: how steps that send on what is held are weighed, "chebyshev" or "plain" (`access.passes`). balance_from:
+    gains that receivers balance by, every frame's ("block") or the mean ones. offsets: of carriers and timing, None
+    without any. later, h_at: ask for gains of the open frame as time goes on; None in previews. passes, closing: mixing
+    passes of a round, and further ones of the last of `rounds`. pilots: symbols of a pilot; None: receivers know h.
+    phase_error_rad, timing_error_s: deviations of what alignment leaves. number_s: of a number on the control channel.
+    array: antennas of each receiver. half_duplex: nodes send in one of two turns. groups: that a hub collects one after
+    another; robust: whether it keeps their values apart.
     """
 
     frame: "Frame"
@@ -67,6 +68,7 @@ class AirSettings:
     bandwidth_hz: float
     power_w: FloatArray
     thermal_w: float
+    balance_from: str
     mixing: str
     offsets: "Offsets | None"
     rounds: int = 1

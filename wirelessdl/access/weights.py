@@ -174,6 +174,10 @@ class Weigher(Carrier):
 class AllAtOnce(Weigher):
     """The channel adds all senders up; a receiver weighs "air" against its own model."""
 
+    def __init__(self, given: AirSettings):
+        super().__init__(given)
+        self._from_block = given.balance_from == "block"
+
     def _known(
         self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
     ) -> tuple[Mixing, ...]:
@@ -181,7 +185,8 @@ class AllAtOnce(Weigher):
         gain_est = np.stack([channel.of_links(slot.gain_est) for slot in slots])
         air = uniform_air(links)
         if plan.balance == "receiver":
-            air = np.stack([balanced_air(links, slot, amplitude) for slot in gain_est])
+            gains = gain_est if self._from_block else [channel.mean_gain]
+            air = np.stack([balanced_air(links, gain, amplitude) for gain in gains])
         air = np.broadcast_to(np.where(listening, 1.0, air), (len(slots), links.nodes))
         return tuple(mix(links, slot, amplitude, air=one) for slot, one in zip(gain_est, air))
 

@@ -37,6 +37,8 @@ CURVE_COLUMNS = {
     "epsilon": "epsilon",
 }
 
+_MAX_SWEPT_ERROR = 0.05  # relative, of a result that was asked for: calibrated totals end up to 2% below
+
 
 @dataclass(frozen=True)
 class Request:
@@ -100,7 +102,8 @@ class Curve:
 class Family:
     """Curves with their roles; values of series, styles and facets in order; what a reader must know.
 
-    name: of the scenario, which the study's own curves are called by where no key tells them apart.
+    name: of the scenario, which the study's own curves are called by where no key tells them apart. swept: values along
+    the horizontal axis, where it is a key or a total that was asked for.
     """
 
     roles: Roles
@@ -112,6 +115,7 @@ class Family:
     adversaries: dict[Any, str]  # of each series, against whom epsilon holds, where all its runs agree
     name: str
     notes: tuple[str, ...]
+    swept: tuple[float, ...] = ()
 
     @property
     def baselines(self) -> tuple[str, ...]:
@@ -140,7 +144,7 @@ def end_points(study: Study, request: Request) -> Family:
     nowhere = (
         f"{roles.x} is infinite or empty in every run; name another horizontal axis with --x, such as a key that varies"
     )
-    return _family(study, own, roles, curves, notes, nowhere)
+    return replace(_family(study, own, roles, curves, notes, nowhere), swept=_swept(study, own, roles.x))
 
 
 def learning_curves(study: Study, request: Request) -> Family:
@@ -414,6 +418,18 @@ def _family(
         scenario_name(study),
         tuple(notes),
     )
+
+
+def _swept(study: Study, own: pd.DataFrame, x: str) -> tuple[float, ...]:
+    """Values of the key along the horizontal axis, or of one that results on it follow: a total that was asked for."""
+    for key in (x, *study.varied):
+        if key not in study.varied or x not in own or not pd.api.types.is_numeric_dtype(own[key]):
+            continue
+        asked, found = own[key].to_numpy(dtype=float), own[x].to_numpy(dtype=float)
+        here = np.isfinite(asked) & np.isfinite(found) & (asked > 0)
+        if here.any() and np.allclose(found[here], asked[here], rtol=_MAX_SWEPT_ERROR, atol=0):
+            return tuple(np.unique(asked[here]).tolist())
+    return ()
 
 
 def adversary_of_rows(rows: pd.DataFrame) -> str | None:

@@ -145,6 +145,11 @@ def audit_scenario(
         raise ScenarioError(
             f"{scenario.origin}: the proven total of node {node} over {options.rounds} rounds {what}; nothing to audit"
         )
+    if world.learning.remembered is not None:
+        raise ScenarioError(
+            f"{scenario.origin}: learning.model remembers batch statistics beside its weights; the audit cannot know "
+            "what a node would send: use a model without them"
+        )
     members = None
     if terms.shares_noise:
         members = recording.worst_coalition(node, options.coalition or terms.coalition)

@@ -37,7 +37,7 @@ class Batch:
     features: `[k, B, features + 1]` with ones in the last column, or `[k, B, *sample shape]`
     labels: `[k, B]`
     weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
-    nodes: whose they are, for whoever watches a run
+    nodes: whose they are
     counts: real samples of each node, which come first; what follows is padding, zeros. None where there is none
     norm: bound on the norm of each sample's features, `[k, B]`, where it is kept
     """

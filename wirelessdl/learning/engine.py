@@ -39,6 +39,7 @@ from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.exchange import Exchange
 from wirelessdl.learning.gradients import GradientJob, choose
 from wirelessdl.learning.gradients.batched import ClosedForm, UserGradients, unwritten
+from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.gram import Gram
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.convex import known_objective
@@ -79,6 +80,10 @@ class LearningEngine:
             trials = LearnerTrials(learner, data, self.sampler.width, self.device, self.dtype)
             trials.try_scores()
         refuse_mixing(learner, settings.clipping, settings.sampling == "poisson")
+        if isinstance(learner, ModuleLearner):
+            if settings.gradient_at == "own":  # the paper's protocol, whose proof asks for nothing here
+                learner.keep_statistics()
+            learner.prepare(self.device, self.dtype)
         regression = data.task == "regression"
         job = GradientJob(
             learner, settings.clipping, settings.clip_norm, self.device, self.dtype, regression, max(1, data.classes)
@@ -104,6 +109,8 @@ class LearningEngine:
         if trials is not None:
             tried = choose(settings.strategy, replace(job, clip_norm=UNCLIPPED), **shape, threads=1)
             trials.try_gradients(tried, settings.clipping)
+        if isinstance(self.strategy, Threads) and isinstance(learner, ModuleLearner) and learner.remembered > 0:
+            self.strategy.remember(self.nodes)
 
         # a worker of its own buffer, generators and module: nothing is shared but the state
         self._small = self.device.type == "cpu" and self.nodes * learner.size < _MIN_NUMBERS
@@ -241,6 +248,8 @@ class LearningEngine:
         self._step.zero_()
         self._update = self._running_update()
         self._set_attack(streams)
+        if isinstance(self.strategy, Threads) and self.remembered is not None:
+            self.strategy.remember(self.nodes)
 
     @torch.no_grad()
     def gradients(self, node: int, samples: Sequence[IntArray], points: Tensor) -> Tensor:
@@ -300,6 +309,10 @@ class LearningEngine:
         if self._update is not None and self.kind == "base":
             weights = given.segments[0].weights if self._update.mixed else None
             point_of_all = self._update.apply(mixed, None if kept is None else away, given.round, weights)
+        stood = None
+        if self.remembered is not None and not update.step.all():  # statistics stand still with the model
+            still = torch.as_tensor((update.step == 0).nonzero()[0], device=self.device)
+            stood = self.remembered.index_select(0, still)
         loss, grad_norm, nonfinite = (torch.empty_like(sent_power) for _ in range(3))
 
         def learn(worker: int, piece: int) -> None:
@@ -320,6 +333,8 @@ class LearningEngine:
             self._gradient.index_copy_(0, away, kept[0])
         stays = torch.from_numpy(update.keep).unsqueeze(1).to(self._home)
         self._step = torch.where(stays, self._step, torch.from_numpy(update.step).unsqueeze(1).to(self._home))
+        if stood is not None and self.remembered is not None:
+            self.remembered.index_copy_(0, still, stood)
         evaluated = self._evaluated_models()
         return RoundResult(
             sent_power,
@@ -419,9 +434,16 @@ class LearningEngine:
         """What each node held after the last slot and its passes, before its step, `[K, m]`; not a copy."""
         return self._mixed
 
+    @property
+    def remembered(self) -> Tensor | None:
+        """What nodes' batch normalisation remembers, `[K, numbers]`, where it does."""
+        return self.strategy.remembered if isinstance(self.strategy, Threads) else None
+
     def state(self) -> dict[str, np.ndarray]:
-        """All that the models follow from; all else is keyed by node and round."""
+        """All that the models follow from, and what nodes remember beside them; all else is keyed by node and round."""
         found = {"gradient": self._gradient, "mixed": self._mixed, "step": self._step}
+        if self.remembered is not None:
+            found["remembered"] = self.remembered
         kept = {name: values.cpu().numpy().copy() for name, values in found.items()}
         if self.exchange.attack is not None:
             kept |= {
@@ -441,6 +463,8 @@ class LearningEngine:
         """Go on from what `state` returned."""
         for name, values in (("gradient", self._gradient), ("mixed", self._mixed), ("step", self._step)):
             values.copy_(torch.as_tensor(state[name]))
+        if self.remembered is not None:
+            self.remembered.copy_(torch.as_tensor(state["remembered"]))
         if self._update is not None:
             self._update.restore(state)
         if self.exchange.attack is not None:
@@ -458,11 +482,11 @@ class LearningEngine:
         return self._store.ready(stored)
 
     @torch.no_grad()
-    def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:
-        """Scores of samples by models, `[k, N, classes]`."""
+    def scores(self, worker: int, x: Tensor, features: Tensor, **given: range) -> Tensor:
+        """Scores of samples by models, `[k, N, classes]`; given: numbers of the nodes, where they remember."""
         guard = self._guard()
         with unwritten(guard.name, x), guard:
-            found = self.strategy.scores(worker, x, features)
+            found = self.strategy.scores(worker, x, features, **given)
         refuse_autocast(self.learner, self.device)
         return found
 
@@ -482,11 +506,12 @@ class LearningEngine:
 
         def evaluate(worker: int, piece: int) -> None:
             part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
+            given = {"nodes": range(part.start, part.stop)} if self.remembered is not None else {}
             rows = features
             if self.gram is not None and self.gram.matrices:  # one node at a time: each in its own coordinates
                 rows = features.clone()
                 rows[:, : self.gram.features] = self.gram.rows(part.start, features[:, : self.gram.features])
-            scores = self.scores(worker, x[part].to(right), rows)
+            scores = self.scores(worker, x[part].to(right), rows, **given)
             if self.data.task == "regression":
                 right[part] = 1.0 - (scores.squeeze(2) - labels).square().mean(dim=1) / labels.var(correction=0)
             else:

@@ -46,7 +46,7 @@ class RunLearner:
     @own_settings()
     def accuracy(self, models: Models) -> FloatArray:
         """Share of the test set that each model gets right, `[n]`; of a regression, the share of variance explained."""
-        self._require_shared_coordinates()
+        self._require_whole_models()
         found = self._engine.accuracy(self._vectors(models)).cpu().numpy().astype(float)
         self._engine.close()
         return found
@@ -54,7 +54,7 @@ class RunLearner:
     @own_settings()
     def scores(self, models: Models, samples: Any) -> FloatArray:
         """Scores of samples `[N, ...]`, as the data set stores them: `[n, N, classes]`."""
-        self._require_shared_coordinates()
+        self._require_whole_models()
         shape = self.data.train_x.shape[1:]
         stored = np.asarray(samples, dtype=self.data.train_x.dtype)
         if stored.shape[1:] != shape:
@@ -75,11 +75,16 @@ class RunLearner:
         module.load_state_dict({name: torch.as_tensor(values) for name, values in model.items()}, strict=False)
         return module.eval()
 
-    def _require_shared_coordinates(self) -> None:
+    def _require_whole_models(self) -> None:
         if self._engine.gram is not None:
             raise TraceError(
                 "models of this run stand in coordinates of their nodes, which a Gram stage made (privacy.gram_share); "
                 "the checkpoint has what nodes received: resume the run to evaluate them"
+            )
+        if self._engine.remembered is not None:
+            raise TraceError(
+                "models of this run are evaluated with running statistics of batch normalisation, which were never "
+                "sent: no epsilon covers them, and no model of the run holds them"
             )
 
     def _vectors(self, models: Models) -> Tensor:

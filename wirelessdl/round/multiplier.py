@@ -1,7 +1,7 @@
 """What each gradient is multiplied by, so that every node's data counts alike.
 
 A row-stochastic A makes the network agree on a pi-weighted mean: node i's gradient must be multiplied
-by 1/pi_i, which nobody knows beforehand. Four ways to it, and others:
+by 1/pi_i, which nobody knows beforehand. Five ways to it, and others:
 
     balanced   K: under receiver or power balancing A is doubly stochastic and pi = 1/K
     product    1/z_ii of Z_t = A_t ... A_1 (the paper). Under fading Z freezes to the first rounds' A:
@@ -10,6 +10,7 @@ by 1/pi_i, which nobody knows beforehand. Four ways to it, and others:
     tracked    1 over the mean of p_t, p_t = A_t^T p_(t-1), p_0 = 1/K: each node sums what receivers say they weigh it
                by. For A_t drawn anew, E p_t = (E A)^T E p_(t-1) goes to pi of the mean A, with one number per node and
                round instead of K; the last `MEMORY` rounds count, so it follows A that drifts
+    windowed   Z restarted every `WINDOW` rounds, diag(Z) averaged over the finished windows
     none       1: plain D-PSGD, which ends at the minimum of sum pi_i f_i instead of sum f_i
     fixed      K (`multiplier = "nodes"`) or any number, whatever A is: the same minimum, another step
 
@@ -33,7 +34,8 @@ from wirelessdl.scenario.schema import Scenario
 
 _DENSE_MEAN = 200  # nodes up to which the mean mixing is a matrix
 MEMORY = 300  # rounds that a tracked weight is a mean of
-Rule: TypeAlias = Literal["balanced", "product", "mean", "tracked", "none", "fixed"]
+WINDOW = 30  # rounds of one Z of `windowed`
+Rule: TypeAlias = Literal["balanced", "product", "mean", "tracked", "windowed", "none", "fixed"]
 
 
 class Multiplier(Protocol):
@@ -93,6 +95,31 @@ def _mixed(mixing: Mixing, z: FloatArray, heard: FloatArray | None, lost: BoolAr
         return np.asarray(weights @ z)
     own = np.diagonal(weights)
     return np.asarray((weights - np.diag(own)) @ np.where(lost[:, None], heard, z) + own[:, None] * z)
+
+
+class Windowed(Product):
+    """1 over the mean diag(Z) of finished windows; the running product until the first one ends."""
+
+    def __init__(self, nodes: int, *, lossy: bool = False):
+        super().__init__(nodes, lossy=lossy)
+        self._sum, self._rounds = np.zeros(nodes), 0
+
+    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:
+        value, finished = super().advance(mixing, sent, lost), self._rounds // WINDOW
+        if finished:
+            value = np.asarray(finished / self._sum)
+        self._rounds += 1
+        if self._rounds % WINDOW == 0:
+            self._sum, self.z = self._sum + np.diagonal(self.z), np.eye(len(self.z))
+            self._heard = self._heard if self._heard is None else self.z  # the unit matrix, which everybody knows
+        return value
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {**super().state(), "sum": self._sum, "rounds": np.array([self._rounds])}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        super().restore(state)
+        self._sum, self._rounds = state["sum"], int(state["rounds"][0])
 
 
 class Mean:
@@ -200,6 +227,7 @@ def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False, value: float
         "none": lambda nodes: Fixed(nodes, 1.0),
         "fixed": lambda nodes: Fixed(nodes, value),
         "product": lambda nodes: Product(nodes, lossy=lossy),
+        "windowed": lambda nodes: Windowed(nodes, lossy=lossy),
         "tracked": Tracked,
         "mean": Mean if nodes <= _DENSE_MEAN else SparseMean,
     }

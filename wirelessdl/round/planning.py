@@ -29,9 +29,10 @@ Samples = Callable[[Links, FloatArray, int], FloatArray]
 
 @dataclass(frozen=True)
 class PlanSchedule:
-    """When plans are made."""
+    """When plans are made, and from which gains the first one is."""
 
     kind: Literal["static", "adaptive", "robust"]
+    reference: Literal["mean", "first"]
     samples: int  # realisations that a robust plan must hold for
 
 
@@ -151,11 +152,14 @@ class Planner:
         return plan
 
     def first(self, channel: FrameChannel) -> PowerPlan:
-        """The plan that theta comes from: for the mean gains, or many samples, of all links."""
+        """The plan that theta comes from: for the mean gains, the first ones, or many samples, of all links."""
         if self._first is None:
-            schedule = self._schedule
-            every = channel.mean
-            samples = self._samples(channel.heard, every, schedule.samples) if schedule.kind == "robust" else None
+            schedule, samples = self._schedule, None
+            every = channel.heard_gain_est if schedule.reference == "first" else channel.mean
+            if schedule.kind == "robust":
+                samples = self._samples(channel.heard, channel.mean, schedule.samples)
+            elif schedule.reference == "first" and channel.subbands > 1:  # it must hold in every subband
+                samples = np.stack([block.gain_est for block in channel.slots[: channel.subbands]])
             problem = self._settings.problem(
                 channel.links, channel.of_links(every), samples=samples, heard=channel.all_heard(every)
             )

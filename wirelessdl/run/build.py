@@ -350,6 +350,7 @@ def values_given(world: World) -> dict[str, list[float]]:
             last = min(100, world.scenario.scenario.rounds)
             found[key] = [float(world.schedule.rate(round)) for round in range(1, last + 1)]
         elif key == "learning.model":
-            scores = engine.scores(0, engine.held[:1], engine.ready(data.test_x[:4]))
+            nodes = {} if engine.remembered is None else {"nodes": range(1)}
+            scores = engine.scores(0, engine.held[:1], engine.ready(data.test_x[:4]), **nodes)
             found[key] = np.ravel(scores.cpu().numpy()).astype(float).tolist()[:100]
     return found

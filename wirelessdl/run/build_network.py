@@ -4,7 +4,7 @@ Memory that a network takes is asked for before it is allocated, by name, with w
 
     nodes    processes of the event simulation, positions, tables of a frame
     links    gains of every slot, estimates, weights, what the recorder buffers
-    pairs    z of the multiplier `product`, which fills up whatever the graph
+    pairs    z of the multipliers `product` and `windowed`, which fills up whatever the graph
 
 How many links a graph will have is known beforehand for graphs by rule; links by distance are counted in a k-d tree
 before they are listed (`links_within`).
@@ -270,9 +270,10 @@ def require_memory(builder: Builder) -> None:
     if scenario.radio.interference == "physical" and not scenario.radio.interference_cutoff_db < float("inf"):
         remedy = "use fewer nodes, or set radio.interference_cutoff_db"
     _require(builder, f"nodes is {nodes}", _NODE_BYTES * nodes + _LINK_BYTES * _expected_links(scenario), remedy)
-    if rule_for(scenario) == "product":
+    rule = rule_for(scenario)
+    if rule in ("product", "windowed"):
         needed = _PAIR_BYTES * nodes**2
-        words = f'nodes is {nodes} with power.multiplier "product", which keeps a number for every pair of nodes'
+        words = f'nodes is {nodes} with power.multiplier "{rule}", which keeps a number for every pair of nodes'
         _require(builder, words, needed, 'use power.balance = "receiver", or fewer nodes')
 
 
@@ -301,7 +302,7 @@ def _expected_links(scenario: Scenario) -> float:
         return 0.0
     if scenario.radio.interference == "physical" and not scenario.radio.interference_cutoff_db < float("inf"):
         return nodes**2
-    rule = {"full": ("", 1.0), "erdos-renyi": ("p", 1.0), "k-regular": ("degree", 4)}
+    rule = {"full": ("", 1.0), "erdos-renyi": ("p", 1.0), "k-regular": ("degree", 4), "small-world": ("k", 4)}
     if topology.name not in rule:
         return 0.0
     key, default = rule[topology.name]

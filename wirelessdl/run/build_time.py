@@ -138,7 +138,7 @@ def _frame(
 
 
 def _exchanges_z(scenario: Scenario) -> bool:
-    return rule_for(scenario) in ("product", "mean", "tracked")
+    return rule_for(scenario) in ("product", "mean", "tracked", "windowed")
 
 
 def _number_s(radio: RadioSection) -> float:

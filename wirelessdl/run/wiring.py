@@ -96,6 +96,7 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             bandwidth_hz=world.scenario.radio.bandwidth_hz,
             power_w=world.power_w,
             thermal_w=world.thermal_w,
+            balance_from=world.scenario.power.balance_from,
             mixing=world.scenario.radio.mixing,
             offsets=world.offsets,
             rounds=scenario.scenario.rounds,
@@ -140,7 +141,7 @@ def make_planner(world: World) -> Planner:
     return Planner(
         settings,
         world.allocator,
-        PlanSchedule(power.schedule, power.samples),
+        PlanSchedule(power.schedule, power.reference, power.samples),
         mechanism=world.mechanism,
         samples=world.fading.gains,
         origin=world.scenario.origin,
@@ -165,7 +166,7 @@ def _silent_planner(world: World) -> Planner:
         beta_min=world.scenario.power.beta_min,
         fixed_theta=fixed_multiplier(world.scenario),
     )
-    schedule = PlanSchedule("static", 1)
+    schedule = PlanSchedule("static", "mean", 1)
     given: dict[str, Any] = {"samples": world.fading.gains, "origin": world.scenario.origin}
     return Planner(settings, LinearProgram(), schedule, mechanism=world.mechanism, **given)
 

@@ -115,7 +115,7 @@ def _passes(scenario: "Scenario") -> Iterator[str]:
             f'{what} under privacy.protocol "paper"; there the gradient is taken at a model that was never sent: set '
             'protocol = "hardened"'
         )
-    if power.balance in ("power", False) or power.multiplier in ("product", "mean", "tracked"):
+    if power.balance in ("power", False) or power.multiplier in ("product", "mean", "tracked", "windowed"):
         yield (
             f"{what} without receiver balancing; z follows one averaging, not a row of them: set balance = "
             '"receiver" or "partial", and leave multiplier at "auto"'

@@ -32,16 +32,21 @@ class PowerSection(Section):
         json_schema_extra=rule_text('must be "auto" or a number from 0 (receivers alone) to 1 (power alone)'),
         description="How far partial balancing goes by power, from 0 to 1; auto: with the least predicted error.",
     )
+    balance_from: Literal["block", "mean"] = Field(
+        "block",
+        description="Receiver balancing. block: from the gains of every frame; mean: once, from the mean gains.",
+    )
     multiplier: (
-        Literal["auto", "balanced", "product", "mean", "tracked", "none", "nodes"]
+        Literal["auto", "balanced", "product", "mean", "tracked", "windowed", "none", "nodes"]
         | Annotated[FiniteFloat, Field(ge=1e-6, le=1e6)]
     ) = Field(
         "auto",
         json_schema_extra=rule_text(
-            'must be "auto", "balanced", "product", "mean", "tracked", "none", "nodes" or a number from 1e-6 to 1e6'
+            'must be "auto", "balanced", "product", "mean", "tracked", "windowed", "none", "nodes" or a number from '
+            "1e-6 to 1e6"
         ),
         description="Gradient multiplier. balanced: K; product: 1/z_ii (the paper); mean: 1/pi of the mean mixing "
-        "matrix; tracked: 1 over the mean of A^T p; none: 1; nodes: K, whatever the mixing; a "
+        "matrix; tracked: 1 over the mean of A^T p; windowed: z in windows; none: 1; nodes: K, whatever the mixing; a "
         "number: itself. auto: balanced with balancing, else product (paper protocol) or mean (hardened); 1 where "
         "nothing is sent.",
     )
@@ -49,6 +54,9 @@ class PowerSection(Section):
         "static",
         description="static: one plan; adaptive: a plan for every frame; robust: one plan for many sampled "
         "realisations of the channel.",
+    )
+    reference: Literal["mean", "first"] = Field(
+        "mean", description="Gains of a static plan. mean: mean over fading; first: those of the first frame."
     )
     samples: Annotated[int, Field(ge=1, le=10_000)] = Field(
         50, description="Realisations of the channel that a robust plan must satisfy."

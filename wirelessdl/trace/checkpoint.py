@@ -35,7 +35,7 @@ _GROWING = (
     *("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts"),
     "multiplier_weights",
 )
-_SIGNED = ("gradient", "mixed", "gram_heard", "attack_first")
+_SIGNED = ("gradient", "mixed", "remembered", "gram_heard", "attack_first")
 _MAY_BE_INFINITE = ("ledger_own_total", "ledger_coalition_total", "multiplier_sum")
 RELEASED = "released"  # what each node holds of what was sent, [K, m]: no state, but what a run may show
 

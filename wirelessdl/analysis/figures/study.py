@@ -3,10 +3,11 @@
 Beside it are written its data as CSV and the command that made it.
 
 Series differ in colour and marker: seven colours that colour-blind readers tell apart (Okabe and Ito, without yellow),
-then other markers. Styles differ in dash. Levels (results without a
+then other markers; past seven, every curve is also named at its end. Styles differ in dash. Levels (results without a
 place on the horizontal axis) are thin dashed lines across.
 """
 
+import math
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -16,21 +17,24 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 
 from wirelessdl.analysis.families import Curve, Family, Request, as_frame, end_points, learning_curves
 from wirelessdl.analysis.labels import Labels, escape_math, labels_of
+from wirelessdl.analysis.runs import format_value
 from wirelessdl.analysis.style import COLUMN, DASHES, FORMATS, GREY, TEXT, look, require_format, save, styled
 from wirelessdl.errors import TraceError, quote
 from wirelessdl.trace.files import open_regular, write_text
 from wirelessdl.trace.study import Study
 
 _MAX_LINE_BYTES = 4096  # of a script's first line that are looked at
-_MAX_LEVELS_APART = 7  # more levels than this have their intervals closer together
+_MAX_APART = 7  # more series than this are named at their ends; more levels have their intervals closer together
 _MAX_MARKED_POINTS = 14  # curves of more points have a marker here and there
 _CHARACTERS_PER_INCH = 16.5  # of titles and labels
+_NAME_OFFSETS_PT = ((4, 0), (0, 6), (0, -6), (-4, 0), (4, 7), (4, -7), (0, 12), (0, -12), (4, 14), (4, -14))
 _MIN_RELATIVE_RANGE = 1e-6  # relative distance up to which points are at one place of an axis
 _INTERVAL_GAP = 0.02  # of an axis' width, between the intervals of levels
+_MIN_TICK_GAP = 0.08  # of an axis' width, between two ticks with labels
 _LEVEL_DASH, _BASELINE_DASH = (0, (5, 2)), (0, (1, 1.2))
 
 
@@ -102,6 +106,10 @@ def draw_family(family: Family, request: Request, labels: Labels) -> Any:
     else:
         every[0].set_xlabel(_wrapped(labels.axis(roles.x, family), width))
     _legend(figure, curves, family, labels)
+    if len(family.series) > _MAX_APART:
+        figure.draw_without_rendering()
+        for axis, facet in zip(every, family.facets):
+            _name_series(axis, [curve for curve in curves if curve.facet is None or curve.facet == facet], family)
     return figure
 
 
@@ -161,22 +169,25 @@ def _draw_panel(axis: Any, curves: list[Curve], family: Family, logx: bool) -> N
         if 0 < left < 0.35 * (right - left):  # zero is near: show it
             axis.set_xlim(left=0)
     for number, level in enumerate(levels, start=1):  # their intervals side by side, outside the axis
-        _draw_level(axis, level, family, 1 + _INTERVAL_GAP * number * min(1.0, _MAX_LEVELS_APART / len(levels)))
+        _draw_level(axis, level, family, 1 + _INTERVAL_GAP * number * min(1.0, _MAX_APART / len(levels)))
     if roles.y.startswith("accuracy"):
         axis.yaxis.set_major_formatter(PercentFormatter(1.0))  # as many decimals as its ticks need
     axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     if logx:
-        _plain_log_ticks(axis)
+        _plain_log_ticks(axis, family.swept)
     else:
         whole = roles.x in ("round", "network.nodes")
         steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
         axis.xaxis.set_major_locator(MaxNLocator(6, integer=whole, steps=steps))
 
 
-def _plain_log_ticks(axis: Any) -> None:
-    """1, 2, 5, 10, as plain numbers where few decades are shown."""
+def _plain_log_ticks(axis: Any, swept: tuple[float, ...]) -> None:
+    """The values that were swept, else 1, 2, 5, 10, as plain numbers where few decades are shown."""
     low, high = axis.get_xlim()
-    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
+    if len(swept) > 1 and np.diff(np.log(swept)).min() > _MIN_TICK_GAP * math.log(high / low):
+        axis.xaxis.set_major_locator(FixedLocator(swept))
+    else:
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
     if high / low < 1e4:
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.xaxis.set_minor_formatter(NullFormatter())
@@ -277,3 +288,28 @@ def _legend(figure: Any, curves: list[Curve], family: Family, labels: Labels) ->
         fontsize=7.5,
         labelspacing=0.3,
     )
+
+
+def _name_series(axis: Any, curves: list[Curve], family: Family) -> None:
+    """The value of every curve beside its last point, on a side where no other name stands."""
+    taken: list[Any] = []
+    for curve in curves:
+        if curve.baseline is not None or curve.kind == "level":
+            continue
+        for across, up in _NAME_OFFSETS_PT:
+            name = axis.annotate(
+                escape_math(format_value(curve.series)),
+                xy=(curve["x"][-1], curve["y"][-1]),
+                xytext=(across, up),
+                textcoords="offset points",
+                fontsize=6.5,
+                color=_colour_and_marker(curve, family)[0],
+                va="center",
+                ha="center" if not across else "left" if across > 0 else "right",
+                annotation_clip=False,
+            )
+            box = name.get_window_extent()
+            if not any(box.overlaps(other) for other in taken) or (across, up) == _NAME_OFFSETS_PT[-1]:
+                taken.append(box)
+                break
+            name.remove()

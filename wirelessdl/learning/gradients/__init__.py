@@ -45,8 +45,14 @@ def choose(
     module, closed = isinstance(learner, ModuleLearner), capability(learner, "gradient") is not None
     workers = threads if job.device.type == "cpu" else 1
     allowance = _OF_CUDA if job.device.type == "cuda" else _ALLOWANCE
+    remembers = module and learner.remembered > 0
+    if remembers and name in ("vmap", "loop"):
+        raise ValueError(
+            f'learning.strategy is "{name}"; batch normalisation that remembers, as under the paper protocol, runs '
+            "in threads only: use threads"
+        )
     if name == "auto":
-        name = _rule(job, nodes)
+        name = "threads" if remembers else _rule(job, nodes)
         if name == "vmap" and job.device.type == "cpu":
             try:
                 _try(Vectorised(job, 1, 2, allowance), job, input_shape)

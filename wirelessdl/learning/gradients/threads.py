@@ -44,7 +44,7 @@ from wirelessdl.learning.clipping import (
 from wirelessdl.learning.gradients.batched import Vectorised
 from wirelessdl.learning.gradients.strategy import GradientJob, sample_losses
 from wirelessdl.learning.models import layers
-from wirelessdl.learning.models.module import scores_in_chunks
+from wirelessdl.learning.models.module import scores_in_chunks, statistics
 
 _MAX_CACHED_BYTES = 2**21  # bytes of patches and gradients that a thread works on at once
 _MAX_KEPT_BYTES = 2**27  # bytes of samples' gradients that are kept for their sum
@@ -64,6 +64,7 @@ class Threads:
             for module in self._modules:
                 module.to(memory_format=torch.channels_last)
         self._parameters = [dict(module.named_parameters()) for module in self._modules]
+        self.remembered: Tensor | None = None
         self.ghosts: list[Ghost] | None = None  # one per thread, where book-keeping clips samples
         self._fallback = None
         if job.clipping == "per-sample":
@@ -81,6 +82,7 @@ class Threads:
         losses, bad = [], []
         for node, features in enumerate(batch.features):
             self._load(worker, x[node])
+            self._recall(worker, batch.nodes[node] if batch.nodes else None)
             places = [part[0] for part in layers(self._job.learner, out[node : node + 1])]
             weight = batch.weights()[node]
             if self.ghosts is not None:
@@ -94,17 +96,37 @@ class Threads:
                 there = batch.real(node)  # statistics of a batch see nothing else
                 found = self._mean(worker, features[there], batch.labels[node, there], weight[there], places)
                 losses.append(torch.nn.functional.pad(found, (0, len(weight) - len(found))))
+                self._remember(worker, batch.nodes[node] if batch.nodes else None)
         loss = batch.mean(torch.stack(losses))
         if self.ghosts is None:
             return loss, clip_rows_(out, self._job.clip_norm).to(loss.dtype)
         return loss, batch.count(torch.stack(bad))
 
-    def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:
+    def scores(self, worker: int, x: Tensor, features: Tensor, nodes: range = range(0)) -> Tensor:
         found, module = [], self._modules[worker]
-        for row in x:
+        module.train(self.remembered is None)  # running statistics are used in evaluation only
+        for place, row in enumerate(x):
             self._load(worker, row)
+            self._recall(worker, nodes[place] if nodes else None)
             found.append(scores_in_chunks(lambda part: module(self._last(part)), features))
+        module.train()
         return torch.stack(found)
+
+    def remember(self, nodes: int) -> None:
+        """Give every node's batch normalisation a memory, `remembered[nodes, numbers]`."""
+        start = torch.cat([part.reshape(-1) for part in statistics(self._modules[0])])
+        self.remembered = start.repeat(nodes, 1)
+
+    def _recall(self, worker: int, node: int | None) -> None:
+        if self.remembered is None or node is None:
+            return
+        parts = statistics(self._modules[worker])
+        for part, kept in zip(parts, torch.split(self.remembered[node], [part.numel() for part in parts])):
+            part.copy_(kept)
+
+    def _remember(self, worker: int, node: int | None) -> None:
+        if self.remembered is not None and node is not None:
+            torch.cat([part.reshape(-1) for part in statistics(self._modules[worker])], out=self.remembered[node])
 
     def _mean(self, worker: int, features: Tensor, labels: Tensor, weight: Tensor, places: list[Tensor]) -> Tensor:
         parameters = list(self._parameters[worker].values())

@@ -2,7 +2,8 @@
 
 The module computes scores from samples; its initial weights are those it was built with. A node's only state is its
 vector, since the privacy proof assumes that: batch normalisation uses the statistics of the present batch, in
-evaluation too. Modules that draw random numbers are refused, since draws would depend on the order of threads;
+evaluation too. The paper protocol has no such proof, and there every node keeps running statistics of its own, which
+are never sent. Modules that draw random numbers are refused, since draws would depend on the order of threads;
 `learning/behaviour.py` tries a user's module before the run.
 """
 
@@ -66,6 +67,19 @@ class ModuleLearner:
         found = (name for name, layer in self.module.named_modules() if isinstance(layer, _BatchNorm))
         return next(found, "forward" if self.sees_batch else None)
 
+    def keep_statistics(self) -> None:
+        """Let batch normalisation keep running statistics; `Threads` keeps them separately for every node."""
+        for layer in self.module.modules():
+            if isinstance(layer, _BatchNorm):
+                layer.track_running_stats = True
+                layer.running_mean = torch.zeros(layer.num_features)
+                layer.running_var = torch.ones(layer.num_features)
+
+    @property
+    def remembered(self) -> int:
+        """Numbers that a node keeps besides its vector."""
+        return sum(part.numel() for part in statistics(self.module))
+
     def initial(self, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
         """The weights the module was built with: see `seeded`."""
         return self._start
@@ -110,6 +124,12 @@ class ModuleLearner:
                 "one score per class"
             )
         return count // 2
+
+
+def statistics(module: nn.Module) -> list[Tensor]:
+    """Running means and variances of a module, in the order of its layers."""
+    layers = (layer for layer in module.modules() if isinstance(layer, _BatchNorm))
+    return [part for layer in layers for part in (layer.running_mean, layer.running_var) if part is not None]
 
 
 def scores_in_chunks(forward: Any, features: Tensor) -> Tensor:

@@ -21,9 +21,11 @@ from wirelessdl.network.topology.graphs import (
     EdgeList,
     ErdosRenyi,
     Full,
+    GraphFile,
     KRegular,
     NoLinks,
     Ring,
+    SmallWorld,
     SnrDb,
     Star,
 )
@@ -66,10 +68,12 @@ TOPOLOGIES = {
     "star": Star,
     "erdos-renyi": ErdosRenyi,
     "k-regular": KRegular,
+    "small-world": SmallWorld,
     "random-geometric": RandomGeometric,
     "range": InRange,
     "snr": SnrLimited,
     "edge-list": EdgeList,
+    "graph-file": GraphFile,
 }
 
 

@@ -4,15 +4,19 @@ Random ones are redrawn until connected, as in the paper. Links go both ways, bu
 
     edge-list    two node numbers a line, apart by comma, semicolon or blanks; `#` begins a comment. A header
                  `tx,rx` makes them one-way, first sends and second hears; else pairs are joined both ways
+    graph-file   GraphML (.graphml, .xml) or networkx node-link JSON (.json); edges of a directed graph point
+                 from sender to receiver
 
-Nodes are numbered from 0. `networkx.write_edgelist(graph, path)` writes such a file.
+Nodes are numbered from 0. `networkx.write_edgelist(graph, path)` writes an edge list. A graph file whose labels are no
+numbers gives them in the order of its nodes.
 An edge from a node to itself is left out: every node keeps its own model anyway.
 """
 
+import json
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Interval
@@ -126,11 +130,41 @@ class KRegular:
             )
 
         def draw() -> Links:
-            graph = random_regular_graph(self.degree, nodes, seed=int(rng.integers(2**32)))
-            edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
-            return Links.from_pairs(edges[:, 0], edges[:, 1], geometry, both_ways=True)
+            return _joined(random_regular_graph(self.degree, nodes, seed=int(rng.integers(2**32))), geometry)
 
         return _connected(draw, self.tries, f"degree is {self.degree}", "use degree 3 or more")
+
+
+class SmallWorld:
+    """A ring with k neighbours each, edges rewired with probability p (Watts, Strogatz); redrawn until connected."""
+
+    def __init__(
+        self,
+        k: Annotated[int, Ge(2)] = 4,
+        p: Annotated[float, Interval(ge=0, le=1)] = 0.1,
+        tries: Tries = 1000,
+    ):
+        if k % 2:
+            raise ValueError(f"k is {k}; must be even, half on either side: use {k - 1} or {k + 1}")
+        self.k, self.p, self.tries = k, p, tries
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        from networkx import watts_strogatz_graph
+
+        nodes = geometry.nodes
+        if self.k >= nodes:
+            raise ValueError(f"k is {self.k}; {nodes} nodes have at most {nodes - 1} neighbours each: lower it")
+
+        def draw() -> Links:
+            return _joined(watts_strogatz_graph(nodes, self.k, self.p, seed=int(rng.integers(2**32))), geometry)
+
+        return _connected(draw, self.tries, f"p is {self.p:g}", f"lower it, or raise k above {self.k}")
+
+
+def _joined(graph: Any, geometry: Geometry) -> Links:
+    """Both ways along every edge of a networkx graph."""
+    edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+    return Links.from_pairs(edges[:, 0], edges[:, 1], geometry, both_ways=True)
 
 
 def _connected(draw: Callable[[], Links], tries: int, what: str, remedy: str) -> Links:
@@ -186,3 +220,43 @@ class EdgeList:
                 "add their links, or make the counts equal"
             )
         return Links.from_pairs(self._edges[:, 1], self._edges[:, 0], geometry, both_ways=self._both_ways)
+
+
+class GraphFile:
+    """A graph in GraphML or node-link JSON, as networkx writes them."""
+
+    def __init__(self, find_file: FindFile, file: str):
+        from networkx import node_link_graph, parse_graphml
+
+        self.file, self.remedy = file, f'add links between them to "{file}"'
+        text = read_text(file, find_file)
+        try:
+            if file.lower().endswith(".json"):
+                table = json.loads(text)
+                graph = node_link_graph(table, edges="links" if "links" in table else "edges")
+            else:
+                graph = parse_graphml(text)
+        except Exception as error:  # parsers raise what they like on a file that is none
+            words = " ".join(str(error).split())
+            raise ValueError(
+                f'file is "{file}"; must be GraphML, or node-link JSON in a .json file: {type(error).__name__}: {words}'
+            ) from None
+        number = _numbered(list(graph.nodes))
+        self._nodes, self._both_ways = len(number), not graph.is_directed()
+        edges = [(number[one], number[other]) for one, other in graph.edges()]
+        self._edges = np.array(edges, dtype=np.int64).reshape(-1, 2)
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        if self._nodes != geometry.nodes:
+            raise ValueError(
+                f'file is "{self.file}"; its graph has {self._nodes} nodes; network.nodes is {geometry.nodes}: '
+                f"set network.nodes = {self._nodes}, or use another file"
+            )
+        return Links.from_pairs(self._edges[:, 1], self._edges[:, 0], geometry, both_ways=self._both_ways)
+
+
+def _numbered(labels: list[Any]) -> dict[Any, int]:
+    """Number of every label: itself where labels are 0 to K - 1, else its place in the file."""
+    if sorted(map(str, labels)) == sorted(map(str, range(len(labels)))):
+        return {label: int(label) for label in labels}
+    return {label: number for number, label in enumerate(labels)}
