@@ -1,4 +1,4 @@
-"""What noise that cancels is worth: accuracy against epsilon, and the main example with every switch off in turn.
+"""What pairwise-cancelling noise is worth: accuracy against epsilon, and the main example switch by switch.
 
     python examples/noise_study.py FOLDER [seeds]
 

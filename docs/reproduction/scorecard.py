@@ -209,10 +209,10 @@ CLAIMS = (
         SIZES,
     ),
     Claim(
-        "Learning alone",
+        "Local training",
         "",
         local,
-        "It leaks nothing: collaboration under privacy pays where data differ. A smaller step is a handicap of its own: figures have the baseline with the step gamma, so an IID cell above its line need not be above learning alone.",
+        "It leaks nothing: collaboration under privacy pays where data differ. A smaller step is a handicap of its own: figures have the baseline with the step gamma, so an IID cell above its line need not be above local training.",
         "`alone-*.csv`, `alone-*-nodes.pdf`, `fig4-*.csv` to `fig6-*.csv`, `fig4-*-claim.pdf` to `fig6-*-claim.pdf`",
         ("alone", *SIZES),
     ),
@@ -267,7 +267,7 @@ def short(folder: Path) -> str:
 
 
 def cells(folder: Path, study: str, target: float | None = None) -> str:
-    """A study's cells as a table: accuracy and the proven total at each epsilon_max; learning alone without one.
+    """A study's cells as a table: accuracy and the proven total at each epsilon_max; local training without one.
 
     target: an accuracy; a last column says which total reaches it.
     """

@@ -261,7 +261,7 @@ def learns(tables: Tables) -> Found:
 
 
 def local(tables: Tables) -> Found:
-    """Private cells of fig4 to fig6 beside learning alone, with the step gamma and with theirs, K gamma."""
+    """Private cells of fig4 to fig6 beside local training, with the step gamma and with theirs, K gamma."""
     rows, counts = [], {step: [0, 0, 0] for step in STEPS}
     for protocol, said in PROTOCOLS.items():
         alone = tables(f"alone-{protocol}")
@@ -310,7 +310,7 @@ def stops(tables: Tables) -> Found:
     for protocol, said in PROTOCOLS.items():
         table = tables(f"stopping-{protocol}")
         for row in (row for _, row in table.iterrows()):
-            name = "learning alone" if row["baseline"] == "local" else f"epsilon_max {row[EPSILON]:g}"
+            name = "local training" if row["baseline"] == "local" else f"epsilon_max {row[EPSILON]:g}"
             never, some = row["rounds"] >= ROUNDS_AT_MOST, row["rounds_most"] >= ROUNDS_AT_MOST
             when = f"{row['rounds']:.0f} +- {row['rounds_high'] - row['rounds']:.0f}"
             when = f"never in {ROUNDS_AT_MOST}" if never else f"{when}, some never" if some else when

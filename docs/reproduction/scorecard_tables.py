@@ -43,7 +43,7 @@ class Tables:
         return {nodes: table[table["baseline"].isna()] for nodes, table in found.items()}
 
     def beside(self, name: str, key: str | None) -> pd.DataFrame:
-        """Differences of a study's cells from cells that differ in one key alone; None: from learning alone."""
+        """Differences of a study's cells from cells that differ in one key alone; None: from local training."""
         means = self(name).set_index("cell")
         rows = self(f"{name}-differences")
         keys = [one for one in (GRAPH, DATA, EPSILON) if one in means]

@@ -124,7 +124,7 @@ def test_adversaries_are_named_where_they_differ(tmp_path):
     made = [{**row, "promised": "coalition" if row[KEYS[1]] == 20 else "own", "coalition": 5} for row in rows()]
     study = made_study(tmp_path, made)
     family = end_points(study, Request())
-    assert family.adversaries == {4: "everyone", 10: "everyone", 20: "any 5 nodes"}
+    assert family.adversaries == {4: "all other nodes", 10: "all other nodes", 20: "any 5 nodes"}
     text = Labels()
     assert text.axis("epsilon", family) == "total ε as guaranteed (replace-one, worst node)"
     assert text.series(20, family) == "nodes 20, against any 5 nodes"

@@ -51,7 +51,7 @@ def test_leakage_of_a_sender_is_exact_at_every_evaluation(run):
 def test_the_figure_shows_total_and_slots(run):
     axis = run.plot("leakage", links=[(3, 1)])
     assert len(axis.figure.axes) == 2
-    assert axis.get_title(loc="left") == "node 3, proven, whoever listens"
+    assert axis.get_title(loc="left") == "node 3, proven, any eavesdropper"
     assert len(run.plot("leakage").figure.axes) == 1
 
 

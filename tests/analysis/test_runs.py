@@ -54,9 +54,9 @@ def test_compare_prints_keys_and_figures(runs, wirelessdl_command):
     lines = {line[:40].strip(): line[40:].split() for line in shown.out.splitlines()}
     assert lines["network.nodes"] == ["4", "4", "4", "5"]
     assert lines["privacy.epsilon_max"] == ["1", "1", "0.5", "inf"]
-    assert "epsilon of the run, as promised" in shown.out
+    assert "total epsilon, guaranteed" in shown.out
     promised = next(line for line in shown.out.splitlines() if line.startswith("the promised epsilon holds against"))
-    assert promised.count("everyone else, all nodes colluding") == len(runs)
+    assert promised.count("all other nodes colluding") == len(runs)
 
 
 def test_compare_speaks_json(runs, wirelessdl_command):

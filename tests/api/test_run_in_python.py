@@ -267,7 +267,7 @@ def test_a_notebook_shows_headline_and_a_small_figure(run):
     shown = run._repr_html_()
     assert "<b>tiny</b>: done, round 45 of 45" in shown
     assert f"test accuracy {run.summary['accuracy_mean']:.1%}" in shown
-    assert f"epsilon {run.summary['epsilon_total']:.3g} for one sample (replace-one), against everyone" in shown
+    assert f"epsilon {run.summary['epsilon_total']:.3g} for one sample (replace-one), against all other nodes" in shown
     assert shown.count("<svg") == shown.count("</svg>") == 1
     assert str(run.path) not in shown  # in memory: its folder is nobody's business
     assert len(shown) < 40_000

@@ -1,4 +1,4 @@
-"""What noise that cancels costs in a round, and what mixing passes do."""
+"""What pairwise-cancelling noise costs in a round, and what mixing passes do."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ _PAIRWISE = ("privacy.noise=pairwise", "privacy.coalition=5", "privacy.pair_rati
 
 
 def contests() -> Iterator[Contest]:
-    """The same rounds with noise of each node's own, with noise that pairs share, and with passes."""
+    """The same rounds with independent noise per node, with noise that pairs share, and with passes."""
     alone = _rounds()
     yield Contest("softmax K=20: pairwise noise against independent", _rounds(*_PAIRWISE), alone, at_most=1.25)
     listed = _rounds(*_PAIRWISE, "privacy.pairs=neighbours")

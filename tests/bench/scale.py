@@ -5,7 +5,7 @@
 Two graphs of degree 10: `geometric` (links by distance on a disc whose area grows with K; mixes slowly) and `regular`
 (random neighbours on a disc of fixed size; mixes fast, so that elimination fills in). Everything else is alike:
 Rayleigh fading drawn in four slots of every frame, an adaptive plan, own noise, softmax of 490 parameters on synthetic
-data with 8 samples a node, all tables. The first round, in which much is worked out once, and the last, which has
+data with 8 samples per node, all tables. The first round, in which much is worked out once, and the last, which has
 the totals, are not counted.
 
 CPU time, not wall-clock time: machines are shared. Every size runs in a process of its own, for its peak memory.

@@ -53,7 +53,7 @@ def shown(*, terminal: bool, as_json: bool = False, width: int = 120, coalition:
 
 def test_the_bar_shows_round_accuracy_epsilon_time_rate_and_what_remains():
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown(terminal=True)).rstrip().splitlines()[-1]
-    for words in ("20/40", "accuracy 61.5%", "epsilon 2.34 against everyone", "5.00 s simulated"):
+    for words in ("20/40", "accuracy 61.5%", "epsilon 2.34 against all other nodes", "5.00 s simulated"):
         assert words in last
     assert re.search(r"\d rounds/s", last)
     assert re.search(r"\d\d:\d\d$", last.strip())
@@ -67,8 +67,8 @@ def test_the_bar_keeps_to_one_line_of_a_narrow_terminal():
 
 def test_elsewhere_there_is_a_plain_line_for_each_evaluation():
     assert shown(terminal=False).splitlines() == [
-        "round 10/40  accuracy 61.5%, epsilon 2.34 against everyone  2.50 s simulated",
-        "round 20/40  accuracy 61.5%, epsilon 2.34 against everyone  5.00 s simulated",
+        "round 10/40  accuracy 61.5%, epsilon 2.34 against all other nodes  2.50 s simulated",
+        "round 20/40  accuracy 61.5%, epsilon 2.34 against all other nodes  5.00 s simulated",
     ]
 
 

@@ -1,7 +1,7 @@
 """Every block of every page: commands and Python run in the page's order, in one folder; TOML is read.
 
 The README has a test of its own. Long commands run shortened, as SHORTER and SLOW_OPTIONS say; those of the tutorial
-and the recipes run as they stand.
+and the recipes run unchanged.
 """
 
 import itertools
@@ -180,7 +180,7 @@ def here(tmp_path, monkeypatch):
 def test_the_python_page_runs():
     done = run_page("python")
     assert done["part"]["exponent"] == 2.0
-    assert done["study"].finished.shape[0] == 6  # two values and learning alone, two seeds each
+    assert done["study"].finished.shape[0] == 6  # two values and local training, two seeds each
     assert len(done["models"]) == 4
 
 

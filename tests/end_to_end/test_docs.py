@@ -114,10 +114,10 @@ def test_verdicts_of_the_scorecard_follow_from_its_files(monkeypatch, tmp_path):
         changed(folder, f"{name}-paper-differences.csv", low=-0.1, high=0.1)
     graphs = verdict("Full graphs above ring and random")
     assert graphs == "printed: not resolved (0 of 36 cells); hardened: holds (27 of 27 cells)"
-    assert " of 60 cells" in verdict("Learning alone")
+    assert " of 60 cells" in verdict("Local training")
     changed(folder, "alone-paper.csv", accuracy_mean=0.0, accuracy_mean_high=0.001)
     changed(folder, "alone-hardened.csv", accuracy_mean=0.0, accuracy_mean_high=0.001)
-    assert "beat it in 60 of 60 cells and lose in 0" in verdict("Learning alone")
+    assert "beat it in 60 of 60 cells and lose in 0" in verdict("Local training")
     assert verdict("Leakage grows with K") == "holds for the claim (20 of 20 cells)"
     changed(folder, "fig6-paper.csv", epsilon_link_total_low=0.0)
     assert verdict("Leakage grows with K") == "does not (0 of 20 cells)"

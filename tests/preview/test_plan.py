@@ -161,7 +161,7 @@ def test_the_mean_of_a_large_network_is_that_of_a_small_one_in_less_memory():
 
 def test_the_verdict_tells_what_trains_and_what_does_not():
     urban = preview_plan(build(load_scenario("urban_er_k20")))
-    assert urban.verdict[0].endswith("this trains")
+    assert urban.verdict[0].endswith("should train")
     assert urban.plan.epsilon_own.max() <= 1.0
     printed = preview_plan(build(load_scenario("paper_k4_full")))
     assert "this will not train" in printed.verdict[0]
@@ -189,7 +189,7 @@ def test_plan_speaks_draws_and_prints_json(wirelessdl_command, tmp_path):
     assert (tmp_path / "none.png").stat().st_size > 10_000
 
 
-# --- noise that cancels, passes, partial balancing and a promised total
+# --- pairwise-cancelling noise, passes, partial balancing and a promised total
 
 SECTIONS = {
     "scenario": {"rounds": 4},
@@ -256,7 +256,7 @@ def test_a_run_begins_as_previewed_and_takes_the_airtime_that_was_said(found, tm
 def test_words_name_adversary_ratio_passes_and_exponent(found):
     rows = cancelling(found, scenario().power)
     assert "against any 2 colluding nodes that hear every transmission" in rows["one slot"]
-    assert "against everyone else, all nodes colluding" in rows["one slot"]
+    assert "against all other nodes colluding" in rows["one slot"]
     assert f"pair ratio {found.protection.roster.terms.ratio:.3g} (chosen" in rows["pairs"]
     assert "5 partners a node" in rows["pairs"]
     assert "coalition 2" in rows["pairs"]
@@ -283,7 +283,7 @@ def test_check_and_plan_show_the_promise_and_no_link_epsilon(six, wirelessdl_com
     for row in ("one slot", "whole run", "pairs", "passes", "amplitudes", "predicted error"):
         assert facts[row]
     shown = wirelessdl_command("plan", six, "--figure", "plan.svg").out
-    assert "promised" in shown
+    assert "guaranteed" in shown
     assert "one slot, one receiver" not in shown
     drawing = (tmp_path / "plan.svg").read_text()
     assert "any 2 nodes" in drawing

@@ -51,13 +51,13 @@ def exact(q, releases, sampler="without-replacement"):
 @pytest.mark.parametrize(
     ("some", "own", "coalition"),
     [
-        ({}, "everyone else, all nodes colluding", None),
+        ({}, "all other nodes colluding", None),
         (
             {"coalition": 1, "promised": "coalition"},
-            "everyone else, all nodes colluding",
+            "all other nodes colluding",
             "any one node that hears every transmission",
         ),
-        ({"coalition": 2}, "everyone else, all nodes colluding", "any 2 colluding nodes that hear every transmission"),
+        ({"coalition": 2}, "all other nodes colluding", "any 2 colluding nodes that hear every transmission"),
         ({"declared": "m.py:M"}, "everyone else as m.py:M states it, which is not proven", None),
         ({"sends": False, "declared": "m.py:M"}, NOBODY_SENDS, NOBODY_SENDS),
     ],
@@ -68,13 +68,13 @@ def test_the_adversary_of_each_view_is_named(some, own, coalition):
     if coalition is not None:
         assert found.against("coalition") == coalition
     assert found.adversary == found.against(some.get("promised", "own"))
-    assert adversary("own", 0) == "everyone else, all nodes colluding"
+    assert adversary("own", 0) == "all other nodes colluding"
     assert found.shares_noise == ("coalition" in some)
 
 
 def test_the_adversary_in_short():
     assert [adversary_in_short(c) for c in (None, 1, 2, 3)] == [
-        "everyone",
+        "all other nodes",
         "any one node",
         "any 2 nodes",
         "any 3 nodes",

@@ -33,4 +33,4 @@ def test_the_example_scenario_keeps_its_promise_in_the_plan(tmp_path):
     found = preview_plan(build(load_scenario(str(file)), device="cpu"))
     assert found.terms.adversary == "any 3 colluding nodes that hear every transmission"
     assert min(found.forecast.values()) <= 1.0
-    assert found.verdict[0].endswith("this trains")
+    assert found.verdict[0].endswith("should train")

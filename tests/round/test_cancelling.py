@@ -1,4 +1,4 @@
-"""Noise that cancels, in runs: its covariance, who sends what in mixing passes, closing passes, ratio zero."""
+"""Pairwise-cancelling noise, in runs: its covariance, who sends what in mixing passes, closing passes, ratio zero."""
 
 import numpy as np
 import pytest

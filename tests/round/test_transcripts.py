@@ -1,4 +1,4 @@
-"""What the ledger charges under noise that cancels is what all that was sent and shown tells, no more and no less.
+"""What the ledger charges under pairwise-cancelling noise is what all that is sent tells, no more and no less.
 
 The joint Gaussian of whole runs (`exact_transcripts`): mixing passes, late nodes, crashes, listeners, silence.
 """

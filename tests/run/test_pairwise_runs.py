@@ -18,7 +18,7 @@ from wirelessdl.privacy.terms import PrivacyAssumptions
 from wirelessdl.run.session import resume, simulate
 
 COALITION = "any 2 colluding nodes that hear every transmission"
-EVERYONE = "everyone else, all nodes colluding"
+EVERYONE = "all other nodes colluding"
 SECTIONS = {
     "scenario": {"name": "pairs", "rounds": 4},
     "network": {"nodes": 5},

@@ -1,4 +1,4 @@
-"""Runs with churn, motion, noise that cancels and mixing passes are stopped or killed, and go on to the same tables bit
+"""Runs with churn, motion, pairwise noise and mixing passes are stopped or killed, and go on to the same tables bit
 for bit; which of them cannot be extended."""
 
 import random

@@ -22,7 +22,7 @@ automatic pair ratio counts. Every gradient counts by its column, which is 1 on 
 
 Pilots of all nodes open a frame, in every part of the payload; receivers estimate h of every antenna. Nobody needs
 to know a channel to send. What arrives late by less than a cyclic prefix is part of h: flight time is a phase, timing
-errors are none. Strangers that are heard (`radio.interference = "physical"`) come in with what v makes of them.
+errors are none. Non-neighbours that are heard (`radio.interference = "physical"`) come in with what v makes of them.
 """
 
 from dataclasses import dataclass, replace

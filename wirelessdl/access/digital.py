@@ -8,7 +8,7 @@
 
     R, I     bits per complex symbol, which is bit/s/Hz; R is at most rate_max
     gap      loss of a real code and modulation against capacity, linear; margin: kept for fading, linear
-    SINR     over thermal noise, jammers, and strangers that send in the same turn; the rate is chosen without jammers
+    SINR     over thermal noise, jammers, and non-neighbours of the same turn; the rate is chosen without jammers
 
 A multicast has one rate, that of the weakest neighbour which rate_min reaches by mean gains; weaker ones may have luck,
 and nobody repeats for them. A message is sent again while a neighbour that it was planned for lacks it, `attempts`
@@ -81,7 +81,7 @@ COLUMNS = {
             "outage",
             "bool",
             "",
-            "whether rx did not get the message within radio.attempts; null for strangers, or unless access is digital",
+            "whether rx missed the message within radio.attempts; null for non-neighbours, or unless access is digital",
         ),
     ],
 }

@@ -5,7 +5,7 @@ that varies is a series (colour and marker), a style (dash) or a facet (panel). 
 this order. A key that follows from the others, as in a study whose keys vary together, needs no role.
 
 A cell whose horizontal value is infinite (no privacy noise) is a level: a horizontal line at its result. So is a
-baseline that has no place on the horizontal axis, such as learning alone against epsilon.
+baseline that has no place on the horizontal axis, such as local training against epsilon.
 """
 
 import math

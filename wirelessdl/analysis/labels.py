@@ -21,7 +21,7 @@ COLUMNS = {
     "energy_nominal_j": "energy of all nodes at the power budget in J",
     "wall_s": "wall clock in s",
     "epsilon_link_total": "link sum of ε (unproven)",
-    "epsilon_own_total": "total ε against everyone",
+    "epsilon_own_total": "total ε against all other nodes",
     "epsilon_coalition_total": "total ε against the coalition",
     "sinr_db": "SINR in dB",
     "round": "round",

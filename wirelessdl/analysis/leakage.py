@@ -64,7 +64,7 @@ def draw_leakage(run: Run, tx: int, rx: int | None) -> Any:
     total.plot(frame["round"], frame["epsilon_promised_bound"], color=GREY, linewidth=1.0, label="bound")
     exact = frame.dropna(subset="epsilon_promised_total")
     total.plot(exact["round"], exact["epsilon_promised_total"], "o-", color=BLUE, markersize=3, label="exact")
-    total.set(ylabel="epsilon so far", title=f"node {tx}, {frame.attrs['status']}, whoever listens")
+    total.set(ylabel="epsilon so far", title=f"node {tx}, {frame.attrs['status']}, any eavesdropper")
     total.legend(loc="best")
     for axis in slot:
         axis.plot(frame["round"], frame["epsilon_link"], ".", color=ORANGE, markersize=3)

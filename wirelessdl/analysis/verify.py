@@ -50,7 +50,7 @@ _MAX_DISTANCE_ERROR = 1e-5  # of a model's norm: what float32 leaves of the diff
 class Verification:
     """What was looked at, and one line for everything that is wrong. notes: what is normal in an unfinished run.
 
-    epsilon_total: the promised total by the traces, against `adversary`; epsilon_own_total: against everyone else.
+    epsilon_total: the promised total by the traces, against `adversary`; epsilon_own_total: if all other nodes collude.
     """
 
     state: str

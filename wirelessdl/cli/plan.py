@@ -61,7 +61,7 @@ def check(chosen: ScenarioChoice, as_json: bool) -> None:
         click.echo(json.dumps(facts, indent=2))
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{loaded.scenario.name}[/] is fine")
+    console.print(f"[bold]{loaded.scenario.name}[/]: OK")
     console.print(facts_table(facts.items()))
 
 
@@ -135,13 +135,13 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str,
     plan, pi, backoff = found.plan, found.plan.perron, found.plan.backoff_db
     rows = cancelling(found, power)
     if "one slot" in rows:
-        yield "promised", promise(found.terms, found.privacy)
+        yield "guaranteed", promise(found.terms, found.privacy)
     yield from rows.items()
     if not found.terms.sends:
         yield "gradient multiplier", f"{plan.theta:.4g}"
         return
-    why = f"least possible: {len(pi)}" if plan.fixed is None else "as power.multiplier says"
-    yield "theta", f"{plan.theta:.4g} ({why})"
+    why = f"minimum {len(pi)}" if plan.fixed is None else "as power.multiplier says"
+    yield "gradient multiplier", f"{plan.theta:.4g} ({why})"
     yield "weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}"
     if found.carry is None or found.carry.weights is None:
         yield "spectral gap", f"{plan.spectral_gap:.3g}"
@@ -167,7 +167,7 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str,
         least, most = plan.epsilon_own.min(), plan.epsilon_own.max()
         limit = f"epsilon_max {plan.problem.epsilon_max:g} (one antenna, in phase)"
         yield "one slot, one receiver", f"epsilon {plan.link_epsilon.max():.4g} at most by Theorem 1, {limit}"
-        yield "one slot, own noise", f"epsilon {least:.3g} to {most:.3g} by Theorem 1 (whoever listens)"
+        yield "one slot, own noise", f"epsilon {least:.3g} to {most:.3g} by Theorem 1 (any eavesdropper)"
     if plan.problem.private and "whole run" not in rows:
         first = "; by the first frame's plan" if found.first_frame_only else ""
         first += f"; {AMPLIFIED}" if found.terms.amplified else ""

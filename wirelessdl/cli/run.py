@@ -176,8 +176,8 @@ def summary_rows(
         above = f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""
         yield (
             "one slot, one receiver",
-            f"epsilon {exact_slot_epsilon(slot, delta):.3g} ({adjacency}) at delta {delta:g}, worst link, one antenna "
-            f"in phase{classic}{above}",
+            f"epsilon {exact_slot_epsilon(slot, delta):.3g} ({adjacency}) at delta {delta:g}, worst link "
+            f"(single-antenna receiver){classic}{above}",
         )
         if summary.get("amplified"):
             yield "", AMPLIFIED

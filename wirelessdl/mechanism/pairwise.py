@@ -2,7 +2,7 @@
 
     n_j = a u_j + sum_k b v_jk,   b = r a:     variance a^2 (1 + p_j r^2), p_j partners of node j
 
-    own share         of that variance against everyone: a^2 alone
+    own share         of that variance against all other nodes: a^2 alone
     coalition share   against any c nodes: a^2 (1 + (p_j - c) r^2 / (1 + r^2)), the one-hop bound of
                       `wirelessdl.privacy.coalition`, which has the proof; exact where every two nodes on air are
                       partners
@@ -67,7 +67,7 @@ class Keys(Section):
 
 
 def refuse(scenario: "Scenario") -> None:
-    """Noise that cancels is proven under the hardened protocol, for senders that nobody else's noise hides."""
+    """Pairwise-cancelling noise is proven under the hardened protocol, for senders that nobody else's noise hides."""
     privacy, nodes = scenario.privacy, scenario.network.nodes
     if scenario.alone:
         alone = "network.nodes 1" if nodes == 1 else 'network.topology "none"'

@@ -1,4 +1,4 @@
-"""The joint plan of noise that cancels: pair ratio r and balancing exponent e with the least predicted error.
+"""The joint plan of pairwise-cancelling noise: pair ratio r and balancing exponent e with the least predicted error.
 
 Given powers, mean gains, the variance V that must stay hidden from a coalition of c, passes and rounds T, choose r and
 e such that the variance of a node's model at the end, per coordinate, is least:

@@ -1,6 +1,7 @@
 """Describes a built world and its plan in words: what would run, against whom what is promised, and the cost."""
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def describe(world: World) -> dict[str, str]:
     return {
         "network": (
             f"{world.nodes} nodes, {scenario.network.topology.name}, {len(links)} links, "
-            f"{degree.min()} to {degree.max()} neighbours{_apart(world)}"
+            f"{_span(degree)} neighbours{_apart(world)}"
             if not scenario.alone
             else f"{world.nodes} node{'s' * (world.nodes > 1)} without links"
         ),
@@ -62,7 +63,7 @@ def describe(world: World) -> dict[str, str]:
             f"{prefixed(gradient_flops(world.learning.learner), 'FLOP')} for a sample's gradient"
         ),
         "data": (
-            f"{world.data.name}, {learning.partition.name}: {min(sizes)} to {max(sizes)} samples a node, "
+            f"{world.data.name}, {learning.partition.name}: {_span(sizes)} samples per node, "
             f"{_batches(world)} (q {q.min():.3g} to {q.max():.3g})"
         ),
         "engine": (
@@ -146,6 +147,12 @@ def _time(world: World) -> str:
     )
 
 
+def _span(counts: Collection[int]) -> str:
+    """The least and the largest of some counts; one number where they are equal."""
+    least, most = min(counts), max(counts)
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
 def _heard(world: World) -> str:
     if world.scenario.alone:
         return "nobody: nothing is sent" if world.scenario.silent else "whoever wants to: the model is published"
@@ -171,11 +178,11 @@ def _labels(world: World) -> str:
     held, most = (counts > 0).sum(axis=1), (counts / counts.sum(axis=1, keepdims=True)).max(axis=1)
     return (
         f"{held.min()} to {held.max()} of {data.classes} classes a node; "
-        f"its commonest is {most.min():.0%} to {most.max():.0%} of what it has"
+        f"its largest class is {most.min():.0%} to {most.max():.0%} of what it has"
     )
 
 
-EVERYONE = "everyone else, all nodes colluding"
+EVERYONE = "all other nodes colluding"
 
 
 def promise(terms: PrivacyAssumptions, privacy: PrivacySection) -> str:
@@ -198,7 +205,7 @@ def promise(terms: PrivacyAssumptions, privacy: PrivacySection) -> str:
 
 
 def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
-    """One fact per line on a promised total, noise that cancels, passes, messages, amplitudes; empty without any."""
+    """One fact per line on a promised total, pairwise noise, passes, messages, amplitudes; empty without any."""
     rows: dict[str, str] = {}
     if not found.terms.sends:
         return {"whole run": promise(found.terms, found.privacy)}

@@ -251,13 +251,13 @@ def _verdict(plan: PowerPlan, ratio: float, privacy: PrivacySection, allocator: 
     nodes, shared = len(plan.alpha), plan.own_share is not None
     looks = bool(capability(allocator, "keeps_epsilon_max"))  # others plan the same whatever noise is needed
     if not plan.problem.private:
-        yield "no privacy noise: what limits training is the task and the air"
+        yield "no privacy noise: what limits training is data and channel noise"
         return
     size = f"noise{' that is left in the consensus' if shared else ''} is {ratio:.3g}x the update"
     if ratio <= MAX_RATIO_TRAINS:
-        yield f"{size}: this trains"
+        yield f"{size}: should train"
     elif ratio <= MAX_RATIO_STRUGGLES:
-        yield f"{size}: this trains slowly and ends well below what it would without noise"
+        yield f"{size}: should train slowly and end well below what it would without noise"
     else:
         yield f"{size}: this will not train"
     if not shared and not _keeps(plan):
@@ -286,9 +286,9 @@ def _cancelled(joint: JointPlan | None, terms: PrivacyAssumptions, independent: 
     if not terms.shares_noise or independent == 0.0:
         return
     if terms.promised == "coalition":
-        yield f"independent noise would be {independent:.3g}x, and keep the promise against everyone else"
+        yield f"independent noise would be {independent:.3g}x, and keep the promise if all other nodes collude"
     else:
-        yield "epsilon is promised against everyone, so pairs hide nothing that counts; leave privacy.against at auto"
+        yield "epsilon is promised against all other nodes, so pairs hide nothing; leave privacy.against at auto"
     if joint is not None and (apart := joint.best.apart) > (mean := joint.best.mean):
         yield (
             f"models are predicted to lie {np.sqrt(apart):.3g} per coordinate from their mean, which noise moves by "

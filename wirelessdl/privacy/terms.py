@@ -147,7 +147,7 @@ def adversary(view: Proven, coalition: int, declared: str = "", *, update: str =
     if declared:
         return f"everyone else as {declared} states it, which is not proven"
     if view == "own":
-        return "everyone else, all nodes colluding"
+        return "all other nodes colluding"
     if coalition == 1:
         return "any one node that hears every transmission"
     return f"any {coalition} colluding nodes that hear every transmission"
@@ -160,7 +160,7 @@ def kept_declaration(update: str) -> str:
 
 def adversary_in_short(coalition: int | None, *, declared: bool = False) -> str:
     """The same for tables and legends: any so many nodes, or, for None, everyone else. declared: not proven."""
-    found = "everyone" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
+    found = "all other nodes" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
     return f"{found} (not proven)" if declared else found
 
 

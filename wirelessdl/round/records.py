@@ -142,7 +142,7 @@ class Progress:
     epsilon_total: float  # promised; NaN where composing it takes too long: then there is the bound
     epsilon_bound: float
     coalition: int | None  # most nodes that collude, against whom it is promised; None: everyone else
-    epsilon_own_total: float  # against everyone else; NaN likewise
+    epsilon_own_total: float  # if all other nodes collude; NaN likewise
     epsilon_own_bound: float
     declared: bool = False  # not proven: a mechanism's or an update's word
 

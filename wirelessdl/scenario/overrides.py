@@ -12,7 +12,7 @@ data. Overrides of the user's own come after it and win.
                  that trust nobody can beat on average, at the same epsilon; the scenario's step and sampling rate
     d-psgd       decentralized SGD on ideal links: TDMA, Metropolis weights, no noise, no multiplier
     no-privacy   the scenario without privacy noise
-    own-noise    the scenario with noise of each node's own alone
+    own-noise    the scenario with independent noise per node
     tdma         the scenario with one sender after another instead of over-the-air computation
     digital      the same with quantised, coded messages that are repeated until they arrive
     server       the scenario with a server in the middle instead of any other alignment

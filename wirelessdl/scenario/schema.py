@@ -219,8 +219,8 @@ class RadioKeys(Section):
     interference_cutoff_db: Annotated[float, Field(ge=0)] = Field(
         math.inf,
         json_schema_extra=rule_text("must be >= 0, or inf to neglect nobody"),
-        description="Physical interference: strangers beyond a radius are neglected. It is chosen such that all of "
-        "them together arrive this many dB below thermal noise and the strangers that are heard; inf: nobody is.",
+        description="Physical interference: non-neighbours beyond a radius are neglected. Such that all of "
+        "them together arrive this many dB below thermal noise and the non-neighbours that are heard; inf: nobody is.",
     )
     mixing_passes: Annotated[int, Field(ge=0, le=64)] = Field(
         0,

@@ -187,7 +187,7 @@ _COLUMNS = {
     "privacy": """
         tx             int    -  sender whose data is protected
         rx             int    -  receiver that observes; null: no single receiver, see view
-        view           label  -  own: only the sender's own noise counts, against everyone else; coalition: also what
+        view           label  -  own: only the sender's own noise counts, all others collude; coalition: also what
                                  honest partners hide, against any c nodes; link: all noise that the receiver hears
                                  counts
         status         label  -  proven; declared: what an update says of itself, which twins did not refute; or
