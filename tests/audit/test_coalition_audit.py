@@ -81,7 +81,7 @@ def test_ratios_against_a_coalition_are_those_of_what_it_does_not_know(coalition
     members = recording.worst_coalition(0, coalition)
     job = job_of(scenario, members)
     trial, _ = make_trial(job)
-    trials = run_trials(job, trial, 200, workers=1)
+    trials = run_trials(job, trial, 400, workers=1)
     own, charged = (np.sqrt(np.sum(recording.mu(view)[:, 0] ** 2)) for view in VIEWS)
     # own noise alone hides it from everyone; from a coalition, what is left of all noise
     pairs = [given.pairs for given in recording.inputs]

@@ -26,7 +26,7 @@ from rules import keeps_rules, with_needs
 import wirelessdl
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.overrides import apply_overrides, with_baseline
+from wirelessdl.scenario.overrides import apply_overrides, baseline_overrides
 
 children.LIMIT_S = 600  # slow ways of computing are among the options
 
@@ -35,9 +35,10 @@ def accepts(row):
     """Whether a row describes a scenario that is not refused for what it says."""
     if not keeps_rules(row):
         return False
-    table = table_of(row)
+    table, name = table_of(row), _baseline(row)
     try:
-        apply_overrides(table, with_baseline((), _baseline(row)), {})
+        if name is not None:
+            apply_overrides(table, baseline_overrides(name, lambda: parse_scenario(table_of(row))), {})
         parse_scenario(table)
     except WirelessdlError:
         return False

@@ -244,7 +244,7 @@ def test_what_means_less_than_it_seems_is_warned_about(overrides, words, wireles
         ("radio.interference=some", 'radio.interference is "some"'),
         ("radio.payload_slots=0", "radio.payload_slots is 0"),
         ("network.joint_window=0", "network.joint_window is 0"),
-        ("network.topology={kind='range', range_m=1}", "network.topology.range_m is 1"),
+        ("network.topology={kind='range', range_m=1}", "raise range_m, which is 1, or place nodes closer"),
     ],
 )
 def test_mistakes_are_one_line(override, words, tmp_path):

@@ -218,8 +218,8 @@ def test_outages_that_are_no_pairs_of_numbers_are_one_line(tmp_path, answer):
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        ("3", "yields 3, expected an event of gate.env"),
-        ("__import__('simpy').Environment().timeout(1)", "expected an event of gate.env"),
+        ("3", "yields 3, expected an event of gate.env, such as gate.all_ready()"),
+        ("__import__('simpy').Environment().timeout(1)", "expected an event of gate.env, such as gate.all_ready()"),
         ("gate.env.event()", "waits in round 1 for an event that never comes"),
         ("gate.env.event().fail(KeyError('lost'))", "raised KeyError: 'lost'"),
     ],

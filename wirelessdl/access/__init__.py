@@ -29,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray, read_only
-from wirelessdl.channel.antennas import Antennas
 from wirelessdl.contract import Memory, Rule, capability, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
 if TYPE_CHECKING:
     from wirelessdl.access.weights import FrameWeights
+    from wirelessdl.channel.antennas import Antennas
     from wirelessdl.learning.announced import AnnouncedStep
     from wirelessdl.learning.records import MessageInput
     from wirelessdl.links import Links
@@ -48,6 +48,12 @@ Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
 ComplexLater = Callable[["Links", Sequence[int]], "NDArray[np.complex128]"]
 # h to the antennas of the server, and from its first to those of nodes, likewise, [instants, M, K]
 ServerLater = Callable[[Sequence[int]], "tuple[NDArray[np.complex128], NDArray[np.complex128]]"]
+
+
+def _one_antenna() -> "Antennas":
+    from wirelessdl.channel.antennas import Antennas  # here: whoever reads traces reads columns of members
+
+    return Antennas()
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +84,7 @@ class AirSettings:
     phase_error_rad: float = 0.0
     timing_error_s: float = 0.0
     number_s: float = 0.0
-    array: Antennas = field(default_factory=Antennas)
+    array: "Antennas" = field(default_factory=_one_antenna)
     half_duplex: bool = False
     groups: int = 1
     robust: bool = False

@@ -192,14 +192,14 @@ def run_listener(console: Console, *, done: int, rounds: int, as_json: bool) -> 
         )
         with Progress(*columns, console=console) as bar:
             task = bar.add_task("", total=rounds, completed=done, figures="starting: torch, data, plan")
-            known = {"figures": ""}  # of the last evaluation
+            shown = [""]  # figures of the last evaluation
 
             def on_evaluation(found: "Evaluation") -> None:
-                known["figures"] = _figures(found, whom=console.width >= _WIDE)
-                bar.update(task, **known)
+                shown[0] = _figures(found, whom=console.width >= _WIDE)
+                bar.update(task, figures=shown[0])
 
             yield RunListener(
-                lambda round: bar.update(task, completed=round, **known),
+                lambda round: bar.update(task, completed=round, figures=shown[0]),
                 on_evaluation,
                 bar.stop,
             )

@@ -140,9 +140,11 @@ def part_overrides(parts: Mapping[str, Any]) -> dict[str, Any]:
     """Parts by the words that Python uses as values by key; None leaves the scenario's own."""
     for word in parts:
         if word not in PART_KEYS:
-            keys = '; values of keys go into overrides={"scenario.rounds": 100}'
             hint = nearest(word, PART_KEYS)
-            raise ScenarioError(f"a scenario has no part {quote(word)}{hint if 'did you' in hint else keys}")
+            keys = f"{hint} Values" if "did you" in hint else "; values"
+            raise ScenarioError(
+                f'a scenario has no part {quote(word)}{keys} of keys go into overrides={{"scenario.rounds": 100}}'
+            )
     found = {PART_KEYS[word]: value for word, value in parts.items() if value is not None}
     for key in (_LIST, _PROCESSES):
         if key in found and not isinstance(found[key], list | tuple):
