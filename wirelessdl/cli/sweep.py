@@ -190,7 +190,7 @@ def _time(seconds: float) -> str:
 # --- progress: a bar on a terminal, else a line per run, or JSON lines
 
 
-class _Lines(Listener):
+class _StepLines(Listener):
     """One line for every run that is over."""
 
     def __init__(self, console: Console):
@@ -229,7 +229,7 @@ class _Lines(Listener):
         self.say(f"stopping: {counted(running, 'run')} will stop after the current round")
 
 
-class _Bar(_Lines):
+class _Bar(_StepLines):
     """The same under a bar for the study."""
 
     def __init__(self, console: Console, bars: Progress):
@@ -263,7 +263,7 @@ def study_listener(console: Console, *, as_json: bool) -> Iterator[Listener]:
     elif console.quiet:
         yield Listener()
     elif not console.is_terminal:
-        yield _Lines(console)
+        yield _StepLines(console)
     else:
         columns = (
             TextColumn("{task.description}"),
