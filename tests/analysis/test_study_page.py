@@ -59,8 +59,9 @@ def test_it_opens_without_complaint_at_every_width_and_theme(browser, page):
             open_page(browser, page, width=width, dark=dark)
             assert complaints(browser) == []
             found = marks(browser)
-            assert len(found) == 3, "one panel of results, two of learning curves"
-            axes = "return [...document.querySelectorAll('.figure:not(.hidden)')].map((one) => one.layout.yaxis.range)"
+            assert len(found) == 4, "one panel of results, differences, two panels of learning curves"
+            accuracies = ".figure:not(.hidden, #fig-paired)"
+            axes = f"return [...document.querySelectorAll('{accuracies}')].map((one) => one.layout.yaxis.range)"
             assert all(
                 low >= 0 and high <= 1 for low, high in browser.execute_script(axes)
             )  # accuracies, whatever bands
