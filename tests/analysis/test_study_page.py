@@ -200,7 +200,7 @@ def test_runs_of_different_size_share_a_page(browser, study, tmp_path):
     assert browser.execute_script("return document.querySelector('h1').textContent") == "2 runs, 4 to 5 nodes"
     for number, nodes in enumerate((4, 5)):
         choose(browser, ".run-switch", number)
-        assert browser.execute_script("return document.getElementById('fig-energy').data[0].x.length") == nodes
+        assert browser.execute_script("return document.getElementById('fig-radiated').data[0].x.length") == nodes
     assert complaints(browser) == []
 
 
