@@ -167,7 +167,7 @@ def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page,
     )
     solid = [y for y, dash in drawn if dash == "solid"]
     assert solid[0] == pytest.approx(mean.tolist(), rel=1e-5)
-    for against in ("time", "energy", "airtime", "epsilon"):
+    for against in ("time", "energy", "nominal-energy", "airtime", "epsilon"):
         choose(browser, "#curves-against", against)
         assert min(marks(browser).values()) > 0
     choose(browser, "#curves-y", "loss")
