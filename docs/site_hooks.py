@@ -27,6 +27,8 @@ LONG_CODE = re.compile(r"(?<!</span>)<code>([^<\s][^<\n]{24,})</code>")
 BREAKS = re.compile(r"(?<=[\w\]])[|/,(=](?=\S)")
 CELL = re.compile(r"<td([^>]*)>([^<]{3,9})</td>")
 FIGURE = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
+COMMANDS = re.compile(r'<div class="language-(?:sh|bash) highlight">.*?</div>', re.DOTALL)
+HYPHENATED = re.compile(r"(?<![\w./-])[\w./]*(?:-+[\w./]+)+")
 LIST = re.compile(r"^(#+ .*)\n(?=- )", re.MULTILINE)
 
 
@@ -70,8 +72,13 @@ def on_page_content(html: str, **_: Any) -> str:
     """
     html = CELL.sub(lambda cell: f"<td{cell[1]}>{cell[2].replace(' ', chr(0xA0))}</td>", html.replace("\\|", "|"))
     html = FIGURE.sub(r'<p><a href="\2">\1</a></p>', html)
+    html = COMMANDS.sub(lambda block: re.sub(r">[^<]+", _whole_words, block[0]), html)
     html = CODE.sub(r'<code class="short">\1</code>', html)
     return LONG_CODE.sub(lambda code: "<code>" + BREAKS.sub(r"\g<0><wbr>", code[1]) + "</code>", html)
+
+
+def _whole_words(text: re.Match[str]) -> str:
+    return HYPHENATED.sub(r'<span class="short">\g<0></span>', text[0])
 
 
 def _in_repository(page: str, target: str) -> str | None:
