@@ -22,7 +22,7 @@ OUTSIDE = {
 PAGES = {path: page for page, path in OUTSIDE.items()} | {"README.md": "index.md"}
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-CODE = re.compile(r"(?<!</span>)<code>([^<\s]{1,42}|[^<]{1,24})</code>")  # not that of a block
+CODE = re.compile(r"(?<!</span>)<code>([^<\s]{1,40}|[^<]{1,24})</code>")  # not that of a block
 LONG_CODE = re.compile(r"(?<!</span>)<code>([^<\s][^<\n]{24,})</code>")
 BREAKS = re.compile(r"(?<=[\w\]])[|/,(=](?=\S)")
 CELL = re.compile(r"<td([^>]*)>([^<]{3,9})</td>")
