@@ -24,7 +24,7 @@ LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?<!</span>)<code>([^<\s]{1,40}|[^<]{1,24})</code>")  # not that of a block
 LONG_CODE = re.compile(r"(?<!</span>)<code>([^<\s][^<\n]{24,})</code>")
-BREAKS = re.compile(r"(?<=[\w\]])[|/,(=](?=\S)")
+BREAKS = re.compile(r"(?<=[\w\]])[|/,(=:](?=\S)")
 CELL = re.compile(r"<td([^>]*)>([^<]{3,9})</td>")
 FIGURE = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
 COMMANDS = re.compile(r'<div class="language-(?:sh|bash) highlight">.*?</div>', re.DOTALL)
@@ -66,7 +66,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     """Mark names and short code, which do not break: a browser would break --rounds after its hyphens.
 
-    Longer code breaks after its bars, slashes, commas and parentheses before it breaks within a name. A bar in the code
+    Longer code breaks after bars, slashes, colons, commas and parentheses before it breaks within a name. A bar in the code
     of a table has a backslash in Markdown, which Python-Markdown leaves there. A short cell, such as a number with its
     unit, is one line. A figure leads to its file: on a phone it is small.
     """
