@@ -66,9 +66,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     """Mark names and short code, which do not break: a browser would break --rounds after its hyphens.
 
-    Longer code breaks after bars, slashes, colons, commas and parentheses before it breaks within a name. A bar in the code
-    of a table has a backslash in Markdown, which Python-Markdown leaves there. A short cell, such as a number with its
-    unit, is one line. A figure leads to its file: on a phone it is small.
+    Longer code breaks after bars, slashes, colons, commas and parentheses before it breaks within a name. A bar in the
+    code of a table has a backslash in Markdown, which Python-Markdown leaves there. A short cell, such as a number with
+    its unit, is one line. A figure leads to its file: on a phone it is small.
     """
     html = CELL.sub(lambda cell: f"<td{cell[1]}>{cell[2].replace(' ', chr(0xA0))}</td>", html.replace("\\|", "|"))
     html = FIGURE.sub(r'<p><a href="\2">\1</a></p>', html)
