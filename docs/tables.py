@@ -27,9 +27,9 @@ that suggests the nearest name. `wirelessdl schema` prints the JSON Schema, with
 keys. Words are explained in the [glossary](glossary.md).
 
 A part, such as a topology, is a table with its `kind` (for channels and models: `model`) and its parameters, or just
-its name. `wirelessdl list` prints every kind with its parameters. A part may be your own class: `"file.py:Class"`.
-The file is looked up in the working folder, the scenario's folder and its parent, and is copied into the run. The
-parameters are checked against the signature of `__init__`.
+its name. `wirelessdl list` prints every kind with its parameters, `wirelessdl list channel.models` those of one key. A
+part may be your own class: `"file.py:Class"`. The file is looked up in the working folder, the scenario's folder and
+its parent, and is copied into the run. The parameters are checked against the signature of `__init__`.
 """
 
 OWN_PARTS = """## Your own parts
@@ -112,6 +112,20 @@ CLI = """# Commands
 This page lists every command with its options. It is generated from the command line by `python docs/tables.py`.
 `wirelessdl COMMAND --help` prints the same. A mistake in the input is one line and exit code 2; a bug shows a
 traceback.
+
+## Completion
+
+A line in `~/.bashrc` makes the Tab key complete commands, options, scenarios, baselines, keys of `--set` and `--vary`,
+and names that `wirelessdl list` takes:
+
+```bash
+eval "$(_WIRELESSDL_COMPLETE=bash_source wirelessdl)"
+```
+
+For zsh it is `zsh_source`, in `~/.zshrc`; for fish, `_WIRELESSDL_COMPLETE=fish_source wirelessdl | source`. The
+environment must be active: the shell asks `wirelessdl` itself.
+
+## wirelessdl
 """
 
 

@@ -7,6 +7,7 @@ and the recipes run unchanged.
 import itertools
 import linecache
 import re
+import runpy
 import shlex
 import tomllib
 from contextlib import chdir, redirect_stdout
@@ -15,11 +16,14 @@ from pathlib import Path
 
 import click
 import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 import pytest
 from conftest import ROOT, command_line
 from in_process import in_process
 from test_readme import checkout
 
+import wirelessdl
 from wirelessdl.cli.main import cli
 from wirelessdl.scenario.objects import PART_KEYS
 
@@ -112,38 +116,49 @@ def test_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(str(tmp_path))
         for line in GIVEN.get(page, ()):
             run_line(page, line)
-        for language, block, before in blocks(page):
-            saved = SAVED.search(before)
-            named = NAMED.match(block)
-            if saved or named:
-                Path((saved or named)[1]).write_text(block, encoding="utf-8")
-            elif language == "sh":
-                for line in block.splitlines():
-                    run_line(page, line)
-            elif language == "python":
-                with redirect_stdout(StringIO()):
-                    exec(compile(NAMES.get(page, "") + block, page, "exec"), {"__name__": "__main__"})
+        for one in blocks(page):
+            run_block(page, *one)
 
 
-def run_line(page: str, line: str) -> None:
+def run_block(page: str, language: str, block: str, before: str) -> str:
+    """What it prints."""
+    saved = SAVED.search(before)
+    named = NAMED.match(block)
+    if saved or named:
+        Path((saved or named)[1]).write_text(block, encoding="utf-8")
+    elif language == "sh":
+        return "".join(run_line(page, line) for line in block.splitlines())
+    elif language == "python":
+        with redirect_stdout(StringIO()) as out:
+            exec(compile(NAMES.get(page, "") + block, page, "exec"), {"__name__": "__main__"})
+        return out.getvalue()
+    return ""
+
+
+def run_line(page: str, line: str) -> str:
     line = line.replace("outputs/<run>", RUN)
     old, new = SLOW_OPTIONS.get(page, ("", ""))
     written = shlex.split(line, comments=True)
     if not written or written[0] in ("make", "."):
-        return  # targets of make have tests of their own, or are the tests
+        return ""  # targets of make have tests of their own, or are the tests
     if written[0] == "cp":
         Path(written[2]).write_bytes(Path(written[1]).read_bytes())
-        return
+        return ""
     shorter = SHORTER.get(line, line)
     words = shlex.split(shorter.replace(old, new) if old else shorter, comments=True)
     target = None
     if ">" in words:
         words, target = words[: words.index(">")], words[-1]
+    if words[0] == "python":
+        with redirect_stdout(StringIO()) as out:
+            runpy.run_path(words[1], run_name="__main__")
+        return out.getvalue()
     assert words[0] == "wirelessdl", line
     done = command_line(*words[1:])
     assert done.code == 0, f"{line}\n{done.out}\n{done.err}"
     if target:
         Path(target).write_text(done.out, encoding="utf-8")
+    return done.out
 
 
 def test_shortened_commands_stand_on_a_page():
@@ -210,3 +225,69 @@ def test_the_page_for_users_of_pytorch_runs():
     }
     assert not any(words["resumes"] for words in said.values())  # classes of a notebook
     assert done["accuracy"] > 0.7
+
+
+# --- five tasks by the lines of their recipes alone
+
+
+def of_a_figure(_: str) -> None:
+    series = pd.read_csv("accuracy-round-curves.csv")
+    assert set(series["network.topology"]) == {"ring", "full"}
+    assert series["high_95"].gt(series["low_95"]).all()
+    assert b"/FontFile" in Path("accuracy-round-curves.pdf").read_bytes()
+
+
+def of_a_comparison(printed: str) -> None:
+    rows = {name: list(map(float, numbers)) for name, *numbers in map(str.split, printed.splitlines()[2:])}
+    assert set(rows) == {"oac", "tdma"}
+    assert all(low < mean < high and mean > 0.7 for mean, low, high in rows.values())
+    assert Path("oac_tdma.pdf").is_file()
+
+
+def of_a_channel(printed: str) -> None:
+    period_s = wirelessdl.open_run(RUN).rounds["time_s"].diff().mean()
+    # of amplitudes, whose correlation is nearly that of powers, r^2; 59 frames of 6 pairs scatter by .1
+    assert float(printed.split()[-1]) == pytest.approx(np.exp(-2 * period_s / 0.05), abs=0.2)
+
+
+def of_a_leakage(printed: str) -> None:
+    assert printed.splitlines()[-1] == "against all other nodes colluding proven"
+    last = printed.splitlines()[-2].split()
+    assert last[1] == "40"
+    assert float(last[3]) >= float(last[4]) > 0  # the running bound, and the exact total
+    assert Path("leakage.pdf").is_file()
+
+
+def of_an_algorithm(_: str) -> None:
+    run = wirelessdl.open_run("outputs/quickstart-s7-r6")
+    assert run.scenario["learning"]["update"] == {"kind": "lookahead.py:Lookahead", "every": 4, "back": 0.5}
+    assert run.summary["accuracy_mean"] > 0.5
+    assert list(run.path.glob("models/*-lookahead.py"))  # the run keeps it
+
+
+TASKS = {
+    "Put a figure into a paper": of_a_figure,
+    "Compare accesses at equal energy, with my module and data": of_a_comparison,
+    "Write a channel that remembers": of_a_channel,
+    "See what node 3 leaks to node 7 over time": of_a_leakage,
+    "Run an algorithm of my own": of_an_algorithm,
+}
+
+
+def recipes() -> dict[str, list[tuple[str, str, str]]]:
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for one in blocks("docs/howto.md"):
+        found.setdefault(re.findall(r"^## (.*)$", one[2], re.MULTILINE)[-1], []).append(one)
+    return found
+
+
+def test_recipes_have_at_most_20_lines():
+    for title, recipe in recipes().items():
+        assert len([line for _, block, _ in recipe for line in block.splitlines() if line.strip()]) <= 20, title
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_is_done_by_the_lines_of_its_recipe(task):
+    printed = "".join(run_block("docs/howto.md", *one) for one in recipes()[task])
+    TASKS[task](printed)

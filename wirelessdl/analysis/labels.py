@@ -40,12 +40,13 @@ class Labels:
         return self.texts.get(name, escape_math(COLUMNS.get(name, name.rpartition(".")[2])))
 
     def value(self, key: str, value: Any) -> str:
-        """One value of a key in a legend."""
+        """One value of a key in a legend; a number has its key's name, a text says by itself what it is."""
         text = format_value(value)
         chosen = self.texts.get(f"{key}:{text}")
         if chosen is not None:
             return chosen
-        return escape_math(text) if key in ("name", "cell") else f"{self.column(key)} {escape_math(text)}"
+        named = key in self.texts or not isinstance(value, str)
+        return f"{self.column(key)} {escape_math(text)}" if named else escape_math(text)
 
     def axis(self, name: str, family: Family) -> str:
         """A column along an axis."""

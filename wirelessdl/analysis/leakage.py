@@ -68,8 +68,9 @@ def draw_leakage(run: Run, tx: int, rx: int | None) -> Any:
     total.legend(loc="best")
     for axis in slot:
         axis.plot(frame["round"], frame["epsilon_link"], ".", color=ORANGE, markersize=3)
-        axis.set(ylabel="epsilon of a slot", title=f"towards node {rx} alone, which does not add up")
+        axis.set(ylabel="epsilon of a slot", title=f"to node {rx} alone (slots do not add up)")
         if frame["epsilon_link"].isna().all():
+            axis.set_yticks([])
             axis.text(0.5, 0.5, "null: no receiver's share of a slot is known", transform=axis.transAxes, ha="center")
     (slot or [total])[-1].set(xlabel="round")
     return figure

@@ -125,7 +125,7 @@ class Scattered(Composable):
 
 
 class Rayleigh(Scattered):
-    """No line of sight.
+    """Rayleigh fading: no line of sight.
 
         h ~ CN(0, 1)
 
@@ -136,7 +136,7 @@ class Rayleigh(Scattered):
 
 
 class Rician(Scattered):
-    """A line of sight k_db above the scatter; by_condition: Rayleigh on links without a line of sight.
+    """Rician fading: a line of sight k_db above the scatter; by_condition: Rayleigh on links without a line of sight.
 
         h = sqrt(K/(K+1)) exp(-j 2 pi d f / c) + sqrt(1/(K+1)) CN(0, 1)
 

@@ -88,7 +88,7 @@ _compiled: list[Any] = []  # ns-3's loader, once per process: it takes seconds
 
 
 class Ns3(Composable):
-    """A loss model of ns-3, live.
+    """A loss model of ns-3, computed by ns-3 during the run.
 
     loss, channel_condition: names of ns-3's types; attributes: of the loss model, by ns-3's names.
     """

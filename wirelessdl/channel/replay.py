@@ -35,7 +35,7 @@ ComplexArray: TypeAlias = NDArray[np.complex128]
 
 
 class Replay(Composable):
-    """h from a file. after_end: what follows its last instant: an error, the last gains, or the file again."""
+    """Gains from a file. after_end: what follows its last instant: an error, the last gains, or the file again."""
 
     def __init__(
         self,

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from wirelessdl.cli.options import ScenarioChoice, echo_json, json_alone, plain_table, seed_option, set_option
+from wirelessdl.cli.options import (
+    ScenarioChoice,
+    complete_scenario,
+    echo_json,
+    json_alone,
+    plain_table,
+    seed_option,
+    set_option,
+)
 
 if TYPE_CHECKING:
     from wirelessdl.audit.audit import AuditReport
 
 
 @click.command(epilog="Example: wirelessdl audit quickstart --set learning.sampling=full --trials 4000")
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=complete_scenario)
 @set_option
 @seed_option
 @click.option("--run", type=int, help="Run number: seed of fading, and of all trials.")

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,31 +15,48 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from wirelessdl.cli.options import PATH, echo_json, plain_table, wide_console
-from wirelessdl.errors import quote
+from wirelessdl.cli.options import echo_json, plain_table, wide_console
+from wirelessdl.errors import TraceError, nearest, quote
 
 if TYPE_CHECKING:
     from wirelessdl.trace.catalog import ListedRun
 
+_GROUPS = ("scenarios", "baselines")  # that are listed beside keys
 _PIPE_WIDTH = 10_000  # a pipe gets all of a name
 _COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}
 
 
-@click.command(epilog="Example: wirelessdl list outputs/")
-@click.argument("folder", required=False, type=PATH)
+def _complete_name(_context: Any, _parameter: Any, begun: str) -> list[Any]:
+    """For the shell: what names can be listed; where none begins so, any folder."""
+    from click.shell_completion import CompletionItem
+
+    from wirelessdl.run.registry import PARTS
+
+    names = [name for name in (*_GROUPS, *PARTS) if name.startswith(begun)]
+    return names or [CompletionItem(begun, type="dir")]
+
+
+@click.command(epilog="Examples: wirelessdl list channel.models; wirelessdl list outputs/")
+@click.argument("name", required=False, metavar="[NAME|FOLDER]", shell_complete=_complete_name)
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print JSON instead of tables: one object per study and run, or one object of all names.",
 )
-def command(folder: Path | None, as_json: bool) -> None:
-    """List the runs and studies in FOLDER (or a study and its runs) with their states; or, without it, all that
-    scenarios can name."""
-    if folder is None:
-        _list_names(as_json)
-    else:
-        _list_runs(folder, as_json)
+def command(name: str | None, as_json: bool) -> None:
+    """List all that scenarios can name; or what NAME says: scenarios, baselines, or a key such as channel.models; or
+    the runs and studies in FOLDER (or a study and its runs) with their states."""
+    if name is not None and name not in _GROUPS and Path(name).exists():
+        _list_runs(Path(name), as_json)
+        return
+    from wirelessdl.run.registry import PARTS
+
+    if name is None or name in (*_GROUPS, *PARTS):
+        _list_names(name, as_json)
+        return
+    close = nearest(name, (*_GROUPS, *PARTS))
+    raise TraceError(f"{quote(name)}: no such folder{close if 'did you mean' in close else ''}")
 
 
 def _list_runs(folder: Path, as_json: bool) -> None:
@@ -119,7 +137,7 @@ def _age(started: str) -> str:
     return f"{seconds:.0f} s"
 
 
-def _list_names(as_json: bool) -> None:
+def _list_names(name: str | None, as_json: bool) -> None:
     from wirelessdl.run.registry import PARTS
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
     from wirelessdl.scenario.overrides import BASELINES
@@ -127,7 +145,7 @@ def _list_names(as_json: bool) -> None:
     if as_json:
         parts = {key: list(kind.classes) for key, kind in PARTS.items()}
         names = {"scenarios": list(bundled_scenarios()), "baselines": list(BASELINES), **parts}
-        click.echo(json.dumps(names, indent=2))
+        click.echo(json.dumps(names if name is None else {name: names[name]}, indent=2))
         return
     models = sorted((share_folder() / "channel_models").glob("*.py"))
     sections: dict[str, list[tuple[str, str]]] = {
@@ -140,13 +158,13 @@ def _list_names(as_json: bool) -> None:
         "channel model files": [(f"channel_models/{file.name}", _headline(file)) for file in models],
     }
     console = wide_console(_PIPE_WIDTH)
-    for number, (title, rows) in enumerate(sections.items()):
+    for number, (title, rows) in enumerate((sections if name is None else {name: sections[name]}).items()):
         console.print(f"{chr(10) * (number > 0)}[bold]{title}[/]")
         table = Table(show_header=False, box=None, pad_edge=False)
         table.add_column(style="cyan", no_wrap=True)
         table.add_column()
-        for name, text in rows:
-            table.add_row(f"  {name}", text)
+        for one, text in rows:
+            table.add_row(f"  {one}", text)
         console.print(table)
 
 
@@ -172,8 +190,9 @@ def _described(classes: Mapping[str, Any], name: str, supplied: tuple[str, ...])
 
 
 def _of_class(target: Any) -> tuple[str, list[inspect.Parameter]]:
-    """First line of its docstring, and what its constructor takes."""
-    return (inspect.getdoc(target) or "").partition("\n")[0], list(inspect.signature(target).parameters.values())
+    """First line of its docstring, of a member of a family its module's; and what its constructor takes."""
+    text = sys.modules[target.__module__].__doc__ if target.__name__ == "Member" else inspect.getdoc(target)
+    return (text or "").partition("\n")[0], list(inspect.signature(target).parameters.values())
 
 
 def _of_source(module: str, title: str) -> tuple[str, list[inspect.Parameter]]:

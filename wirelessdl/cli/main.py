@@ -81,6 +81,8 @@ def main() -> None:
         for word in sys.argv[1:]:
             if not is_utf8(word):
                 raise ScenarioError(f"{quote(word)}: {NOT_UTF8}")
+        if "_WIRELESSDL_COMPLETE" in os.environ:
+            _complete_keys_without_a_blank()
         cli()
     except WirelessdlError as error:
         line = f"{type(error).__name__}: {quote(' '.join(str(error).splitlines()), 4000)}"
@@ -100,6 +102,18 @@ def main() -> None:
     with suppress(OSError):
         click.echo(line, err=True)
     sys.exit(2)
+
+
+def _complete_keys_without_a_blank() -> None:
+    """A value follows the sign behind a key: Bash would put a blank there."""
+    from click.shell_completion import BashComplete, add_completion_class
+
+    class Bash(BashComplete):
+        source_template = BashComplete.source_template.replace(
+            "COMPREPLY+=($value)", "COMPREPLY+=($value)\n            [[ $value == *= ]] && compopt -o nospace"
+        )
+
+    add_completion_class(Bash)
 
 
 def _require_folder() -> None:

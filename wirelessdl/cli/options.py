@@ -23,6 +23,32 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path, readable=False)  # whoever reads it says in one line that it cannot be read
 
 
+def complete_scenario(_context: Any, _parameter: Any, begun: str) -> list[Any]:
+    """For the shell: bundled scenarios and TOML files of this folder; where none begins so, any path."""
+    from click.shell_completion import CompletionItem
+
+    from wirelessdl.scenario.loader import bundled_scenarios
+
+    names = sorted({*bundled_scenarios(), *map(str, Path().glob("*.toml"))})
+    return [name for name in names if name.startswith(begun)] or [CompletionItem(begun, type="file")]
+
+
+def complete_baseline(_context: Any, _parameter: Any, begun: str) -> list[str]:
+    """For the shell: names of baselines."""
+    from wirelessdl.scenario.overrides import BASELINES
+
+    return [name for name in BASELINES if name.startswith(begun)]
+
+
+def complete_key(_context: Any, _parameter: Any, begun: str) -> list[str]:
+    """For the shell: keys of a scenario, `section.key=`."""
+    from wirelessdl.scenario.schema import Scenario
+
+    sections: dict[str, Any] = {name: field.annotation for name, field in Scenario.model_fields.items()}
+    keys = [f"{section}.{key}=" for section, keys in sections.items() for key in keys.model_fields]
+    return [key for key in keys if key.startswith(begun)]
+
+
 @dataclass(frozen=True)
 class ScenarioChoice:
     """SCENARIO with --baseline, --set, --seed, --run, --rounds, as given."""
@@ -55,6 +81,7 @@ set_option = click.option(
     "overrides",
     multiple=True,
     metavar="SECTION.KEY=VALUE",
+    shell_complete=complete_key,
     help="Override a key of the scenario; repeatable.",
 )
 seed_option = click.option("--seed", type=int, help="Seed of placement, topology, partition and initial weights.")
@@ -62,7 +89,8 @@ _SCENARIO_OPTIONS = (
     click.option(
         "--baseline",
         metavar="NAME",
-        help="Run a baseline of the scenario instead: local, central, d-psgd, no-privacy, own-noise, tdma, "
+        shell_complete=complete_baseline,
+        help="Run a baseline of the scenario instead: local, central, central-dp, d-psgd, no-privacy, own-noise, tdma, "
         "server or digital; --set comes after it.",
     ),
     set_option,
@@ -81,7 +109,9 @@ def scenario_options(*, required: bool = True) -> Callable[[F], F]:
             given = {field.name: options.pop(field.name) for field in fields(ScenarioChoice)}
             return function(chosen=ScenarioChoice(**given), **options)
 
-        for option in reversed((click.argument("scenario", required=required), *_SCENARIO_OPTIONS)):
+        for option in reversed(
+            (click.argument("scenario", required=required, shell_complete=complete_scenario), *_SCENARIO_OPTIONS)
+        ):
             command = option(command)
         return command  # type: ignore[return-value]
 

@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from wirelessdl.cli.options import PATH, counted, set_option, warn_of_user_code
+from wirelessdl.cli.options import (
+    PATH,
+    complete_baseline,
+    complete_key,
+    complete_scenario,
+    counted,
+    set_option,
+    warn_of_user_code,
+)
 from wirelessdl.cli.progress import Stopper, emit, stopper_installed
 from wirelessdl.errors import quote
 from wirelessdl.study import Listener
@@ -26,18 +34,26 @@ if TYPE_CHECKING:
     epilog="Example: wirelessdl sweep quickstart --vary privacy.epsilon_max=0.5,1,inf --seeds 3 --jobs 2 "
     "--out outputs/tradeoff"
 )
-@click.argument("scenario", required=False)
+@click.argument("scenario", required=False, shell_complete=complete_scenario)
 @click.option(
     "--vary",
     multiple=True,
     metavar="SECTION.KEY=V1,V2,...",
+    shell_complete=complete_key,
     help="Run with each of these values; repeatable: all combinations are run.",
 )
 @set_option
 @click.option("--seeds", type=int, help="Seeds per cell, counted from the scenario's own (default 1).")
 @click.option("--runs", type=int, help="Run numbers per seed, counted from the scenario's own (default 1).")
 @click.option("--rounds", type=int, help="Number of rounds.")
-@click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Add a baseline by name; repeatable.")
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_baseline,
+    help="Add a baseline by name; repeatable.",
+)
 @click.option("--no-local", is_flag=True, help="Leave out the baseline local, which private studies have by default.")
 @click.option("--out", type=PATH, help="Directory of the study (default: outputs/<name>).")
 @click.option("--jobs", type=int, help="Runs at a time, in processes of this machine (default: one per core).")

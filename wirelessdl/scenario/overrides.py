@@ -249,7 +249,7 @@ BASELINES: dict[str, Baseline] = {
         Baseline("no-privacy", "The scenario without privacy noise.", _NO_NOISE),
         Baseline(
             "own-noise",
-            "Noise of each node's own alone meets the scenario's target.",
+            "Independent noise per node meets the scenario's target.",
             (*_INDEPENDENT, "power.allocator=lp", "power.objective=own-noise"),
         ),
         Baseline(

@@ -126,13 +126,13 @@ class Sidelink(StandardLoss):
 
 
 class SidelinkUrban(Sidelink):
-    """Device to device in a street grid (TR 37.885); parameters as in `Sidelink`."""
+    """Device to device in a street grid (TR 37.885)."""
 
     name = "sidelink-urban"
 
 
 class SidelinkHighway(Sidelink):
-    """Device to device on a highway (TR 37.885); parameters as in `Sidelink`."""
+    """Device to device on a highway (TR 37.885)."""
 
     name = "sidelink-highway"
 
