@@ -23,7 +23,7 @@ from broken_engines import (
 )
 from scipy.stats import chi2
 
-from wirelessdl.audit.audit import AuditJob, make_trial, trial_streams
+from wirelessdl.audit import AuditJob, make_trial, trial_streams
 from wirelessdl.audit.canary import candidates
 from wirelessdl.audit.checks import product_bound, run_checks, square_bound
 from wirelessdl.learning.draws import NodeDraws

@@ -12,7 +12,7 @@ import wirelessdl
 from wirelessdl.access import AirSettings
 from wirelessdl.access.digital import Keys, Messages
 from wirelessdl.access.tdma import coloring
-from wirelessdl.audit.audit import AuditOptions, audit_scenario
+from wirelessdl.audit import AuditOptions, audit_scenario
 from wirelessdl.cli.plan import facts
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links

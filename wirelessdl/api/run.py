@@ -155,9 +155,9 @@ class Run(TracedRun):
     def leakage(self, tx: int, rx: int | None = None) -> "pd.DataFrame":
         """What a node leaked over the rounds, to everyone together; with rx, also what single slots told that node.
 
-        `wirelessdl/analysis/leakage.py` has the columns; `run.plot("leakage", links=[(tx, rx)])` draws them.
+        `wirelessdl/analysis/figures/__init__.py` has the columns; `run.plot("leakage", links=[(tx, rx)])` draws them.
         """
-        from wirelessdl.analysis.leakage import leakage
+        from wirelessdl.analysis.figures import leakage
 
         return leakage(self, tx, rx)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from wirelessdl.cli.options import ScenarioChoice, echo_json, json_alone, plain_table, seed_option, set_option
 
 if TYPE_CHECKING:
-    from wirelessdl.audit.audit import AuditReport
+    from wirelessdl.audit import AuditReport
 
 
 @click.command(epilog="Example: wirelessdl audit quickstart --set learning.sampling=full --trials 4000")
@@ -50,7 +50,7 @@ def command(
     that is proven. Exits with 1 where a check is refuted, or the attack exceeds the proof: then the engine does not do
     what is charged.
     """
-    from wirelessdl.audit.audit import AuditOptions, audit_scenario
+    from wirelessdl.audit import AuditOptions, audit_scenario
     from wirelessdl.cli.progress import frames_bar
 
     given = overrides if nodes is None else (*overrides, f"network.nodes={nodes}")
