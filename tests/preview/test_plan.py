@@ -15,7 +15,7 @@ from wirelessdl.cli.plan import _figures
 from wirelessdl.cli.plan import facts as plan_facts
 from wirelessdl.links import Links
 from wirelessdl.mixing import balanced_air, mix, uniform_air
-from wirelessdl.preview.describe import cancelling, describe
+from wirelessdl.preview import cancelling, describe
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.privacy.coalition import group_variance
 from wirelessdl.round.multiplier import Mean, SparseMean, make_multiplier

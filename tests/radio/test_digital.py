@@ -17,7 +17,7 @@ from wirelessdl.cli.plan import facts
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import metropolis, metropolis_delivered
-from wirelessdl.preview.describe import cancelling
+from wirelessdl.preview import cancelling
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.radio.frame import Frame, Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel

@@ -26,7 +26,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.audit.canary import Canary, candidates, cut, planted
+from wirelessdl.audit.canary import (
+    MIN_TRIALS,
+    Canary,
+    Evidence,
+    attack_epsilon,
+    candidates,
+    cut,
+    planted,
+    sender_claim,
+    weigh,
+)
 from wirelessdl.audit.checks import Check, run_checks
 from wirelessdl.audit.recording import Recording, record, same_frames
 from wirelessdl.audit.wiretap import CANARY, CanaryTrial, Knowledge, Scores
@@ -34,7 +44,6 @@ from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.families import member
 from wirelessdl.learning.runtime import use_threads
 from wirelessdl.learning.sampling import Sampler
-from wirelessdl.privacy.attack import MIN_TRIALS, Evidence, attack_epsilon, sender_claim, weigh
 from wirelessdl.privacy.terms import PrivacyAssumptions, Proven
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
