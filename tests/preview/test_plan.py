@@ -137,25 +137,6 @@ def test_under_fading_the_papers_product_stays_biased_and_the_others_do_not():
     assert list(biases.values()) == pytest.approx([0.290, 0.000, 0.015, 0.005, 0.004, 0.013], abs=1e-3), biases
 
 
-@pytest.mark.parametrize("rule", ["product", "mean", "tracked", "windowed"])
-def test_multipliers_resume_where_they_were(rule):
-    rng = np.random.default_rng(0)
-    gain = rng.uniform(0.1, 1.0, (4, 4)) * (1 - np.eye(4))
-    links = Links.from_gain(gain)
-
-    def frame(n):
-        fading = np.random.default_rng(n).rayleigh(size=len(links))
-        return mix(links, links.vector(gain) * fading, np.ones(4), air=uniform_air(links))
-
-    whole, first, second = (make_multiplier(rule, 4) for _ in range(3))
-    values = [whole.advance(frame(n)) for n in range(80)]
-    for n in range(47):
-        first.advance(frame(n))
-    second.restore(first.state())
-    for n in range(47, 80):
-        np.testing.assert_array_equal(second.advance(frame(n)), values[n])
-
-
 def test_the_mean_of_a_large_network_is_that_of_a_small_one_in_less_memory():
     rng = np.random.default_rng(0)
     gain = rng.uniform(0.1, 1.0, (6, 6)) * (1 - np.eye(6))
