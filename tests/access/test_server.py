@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes
 
 import wirelessdl
 from wirelessdl.channel.antennas import heard_through
@@ -183,10 +183,7 @@ def test_a_resumed_run_is_the_whole_run(tmp_path):
         scenario={"rounds": 6},
         radio={"csi": {"kind": "pilots", "symbols": 4}, "truncate_snr_db": 25},
     )
-    whole, stop = wirelessdl.simulate(scenario, out=tmp_path / "whole"), StopAt(3)
-    part = wirelessdl.simulate(scenario, out=tmp_path / "part", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert part.state == "interrupted"
-    assert_same_tables(wirelessdl.resume(part.path).path, whole.path)
+    assert_resumes(scenario, tmp_path, 3)
 
 
 @pytest.mark.parametrize(

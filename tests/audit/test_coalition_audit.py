@@ -8,7 +8,7 @@ import tomli_w
 import torch
 from broken_engines import REGRESSION, assert_gaussian, attacked, halve_noise
 
-from wirelessdl.audit.audit import AuditJob, AuditOptions, audit_scenario, make_trial, run_trials, trial_streams
+from wirelessdl.audit import AuditJob, AuditOptions, audit_scenario, make_trial, run_trials, trial_streams
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record
 from wirelessdl.audit.wiretap import CanaryTrial

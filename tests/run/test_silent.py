@@ -2,17 +2,16 @@
 
 import shutil
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import command_line, tiny, tiny_table
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes
 
 import wirelessdl
-from wirelessdl.errors import RunInterrupted, ScenarioError
+from wirelessdl.errors import ScenarioError
 from wirelessdl.run.build import build
-from wirelessdl.run.session import resume, simulate
+from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import parse_scenario
 
 ROUNDS = 60
@@ -110,11 +109,7 @@ def test_silent_runs_can_be_read_and_what_needs_links_says_that_there_are_none(c
 @pytest.mark.parametrize("which", SILENT)
 def test_interrupted_silent_runs_go_on_to_the_same_tables(which, tmp_path):
     crashes = {"crashes": {"kind": "exponential", "up_s": 0.1, "down_s": 0.02}, "rejoin": "listen"}
-    scenario, stop = silent(which, faults=crashes), StopAt(33)
-    whole = simulate(scenario, out=tmp_path / "whole")
-    with pytest.raises(RunInterrupted) as caught:
-        simulate(scenario, out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
-    assert_same_tables(resume(Path(caught.value.folder)).path, whole.path)
+    whole = assert_resumes(silent(which, faults=crashes), tmp_path, 33)
     assert whole.summary["epsilon_total"] == 0.0
     assert (whole.events["kind"] == "crash").any()
 

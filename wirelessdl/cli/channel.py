@@ -173,8 +173,8 @@ def _band(band: "FrequencyPreview") -> str:
 def _summary(
     world: "World", found: "ChannelPreview", facts: "LinkFacts", band: "FrequencyPreview | None"
 ) -> Iterator[tuple[str, str]]:
+    from wirelessdl.preview import coherence
     from wirelessdl.preview.channel import fading_facts
-    from wirelessdl.preview.describe import coherence
 
     chain = " + ".join(part.name for part in world.scenario.channel.models)
     yield "channel", f"{chain} at {world.scenario.channel.frequency_hz / 1e9:g} GHz"

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
-from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
+from wirelessdl.privacy.pld import SPARSE_ORDERS, convert, rdp_table
 
 
 class Accountant(Protocol):
