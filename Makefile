@@ -80,16 +80,21 @@ $(VENV)/.installed-%: $(STAMP)
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# Reruns the commands that numbers in the documentation come from; fails where one differs by more than its tolerance.
+# Reruns the commands that numbers and pictures of the documentation come from; fails where one differs by more than its
+# tolerance, or a picture is stale.
 docs-numbers: $(STAMP)
 	$(BIN)/python docs/check_numbers.py
+	OMP_NUM_THREADS=1 $(BIN)/python docs/pictures.py
 
 docs-numbers-all: $(STAMP)
 	$(BIN)/python docs/check_numbers.py --all
+	OMP_NUM_THREADS=1 $(BIN)/python docs/pictures.py --all
 
-# Runs every bundled scenario and writes docs/gallery.md, its pictures and its numbers.
+# Runs every bundled scenario and writes docs/gallery.md, its pictures and its numbers; then draws all other pictures that
+# take minutes. Those that take hours: python docs/pictures.py --write NAME.
 gallery: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python docs/gallery.py
+	OMP_NUM_THREADS=1 $(BIN)/python docs/pictures.py --write
 
 wheel: $(STAMP)
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -320,7 +320,7 @@ def _run_one(command: str, folder: str) -> str:
     bin_folder = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
     words = [
-        str(ROOT / word) if word.startswith(("docs/", "examples/", "scenarios/", "wirelessdl/")) else word
+        str(ROOT / word) if word.startswith(("docs/", "examples/", "scenarios/", "tests/", "wirelessdl/")) else word
         for word in shlex.split(command)
     ]
     if words[0] in ("wirelessdl", "python"):  # what is checked is this checkout

@@ -1,11 +1,13 @@
-"""Pictures of the main example's report, taken in Chromium: docs/report.png, and docs/report.gif, its map playing.
+"""Pictures of the main example's report, taken in Chromium: report.png, and report.gif, its map playing.
 
-    python docs/report_pictures.py
+    python docs/report_pictures.py FOLDER                 writes both into FOLDER; `make gallery` brings them here
+    python docs/report_pictures.py FOLDER --study STUDY   study_page.png: the first screen of a study's page
 
 The run's summary stands in the PNG, for the test that holds it to the scenario. The playing map is of a run that
 evaluates every round.
 """
 
+import argparse
 import base64
 import io
 import json
@@ -19,6 +21,7 @@ from PIL.PngImagePlugin import PngInfo
 
 import wirelessdl
 from wirelessdl.analysis.report import write_report
+from wirelessdl.analysis.report.study import write_study_report
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
@@ -31,6 +34,23 @@ FRAME_MS, LAST_MS, COLOURS = 220, 2500, 64
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--study", type=Path)
+    options = parser.parse_args()
+    if options.study is None:
+        pictures_of_runs(options.out)
+    else:
+        picture_of_study(options.study, options.out)
+
+
+def picture_of_study(study: Path, out: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        open_page(browser, write_study_report(study, Path(folder) / "study.html"), width=WIDTH)
+        picture(browser, 0, HEIGHT).quantize(COLOURS).save(out / "study_page.png", optimize=True)
+
+
+def pictures_of_runs(out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         for baseline in ("no-privacy", "local"):
             wirelessdl.simulate(wirelessdl.load_scenario(SCENARIO, baseline=baseline), out=folder)
@@ -38,13 +58,13 @@ def main() -> None:
         open_page(browser, write_report([run.path], Path(folder) / "still.html"), width=WIDTH)
         note = PngInfo()
         note.add_text("Summary", json.dumps(run.summary))
-        picture(browser, 0, HEIGHT).save(HERE / "report.png", optimize=True, pnginfo=note)
+        picture(browser, 0, HEIGHT).save(out / "report.png", optimize=True, pnginfo=note)
         every = wirelessdl.load_scenario(SCENARIO, overrides={"learning.eval_every": 1})
         playing = wirelessdl.simulate(every, out=Path(folder) / "playing")
         open_page(browser, write_report([playing.path], Path(folder) / "playing.html"), width=WIDTH)
         frames = play(browser, len(playing.rounds))
         frames[0].save(
-            HERE / "report.gif",
+            out / "report.gif",
             save_all=True,
             append_images=frames[1:],
             duration=[FRAME_MS] * (len(frames) - 1) + [LAST_MS],

@@ -26,6 +26,7 @@ CODE = re.compile(r"(?<!</span>)<code>([^<\s]{1,42}|[^<]{1,24})</code>")  # not 
 LONG_CODE = re.compile(r"(?<!</span>)<code>([^<\s][^<\n]{24,})</code>")
 BREAKS = re.compile(r"(?<=[\w\]])[|/,(=](?=\S)")
 CELL = re.compile(r"<td([^>]*)>([^<]{3,9})</td>")
+FIGURE = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
 LIST = re.compile(r"^(#+ .*)\n(?=- )", re.MULTILINE)
 
 
@@ -65,9 +66,10 @@ def on_page_content(html: str, **_: Any) -> str:
 
     Longer code breaks after its bars, slashes, commas and parentheses before it breaks within a name. A bar in the code
     of a table has a backslash in Markdown, which Python-Markdown leaves there. A short cell, such as a number with its
-    unit, is one line.
+    unit, is one line. A figure leads to its file: on a phone it is small.
     """
     html = CELL.sub(lambda cell: f"<td{cell[1]}>{cell[2].replace(' ', chr(0xA0))}</td>", html.replace("\\|", "|"))
+    html = FIGURE.sub(r'<p><a href="\2">\1</a></p>', html)
     html = CODE.sub(r'<code class="short">\1</code>', html)
     return LONG_CODE.sub(lambda code: "<code>" + BREAKS.sub(r"\g<0><wbr>", code[1]) + "</code>", html)
 

@@ -164,6 +164,18 @@ def test_the_gallery_is_what_its_runs_and_headers_say():
         assert (ROOT / "docs" / "gallery" / f"{name}.png").is_file() == bool(row["summary"]), name
 
 
+def test_no_picture_lacks_its_command_and_none_is_older_than_what_decides_it():
+    """`make docs-numbers` also draws quick ones anew, and docs-numbers-all those that take minutes."""
+    pictures = script("pictures")
+    assert not pictures.without_command(), "name its command in docs/pictures.toml"
+    assert not list(pictures.outdated())
+    for name in pictures.shown():
+        assert (ROOT / "docs" / name).is_file(), name
+    assert {f"{name}.png" for name in bundled_scenarios()} == {
+        path.name for path in (ROOT / "docs" / "gallery" / "maps").glob("*.png")
+    }
+
+
 def test_headers_of_scenarios_expect_what_the_gallery_reached():
     for name, row in script("gallery").kept().items():
         said = re.search(r"Expect about (\d+)% mean\s+test accuracy", _folded(bundled_scenarios()[name]))

@@ -214,7 +214,7 @@ def test_histogram_equals_the_loop_and_check_prints_its_extremes(wirelessdl_comm
     assert class_histogram(labels, client_indices, 3).tolist() == counts == [[1, 0, 2], [1, 1, 0]]
     told = wirelessdl_command("check", "quickstart", "--set", "learning.partition={kind='shards'}", "--json")
     told = json.loads(told.out)["labels"]
-    assert told == "4 to 4 of 10 classes a node; its largest class is 30% to 40% of what it has"
+    assert told == "4 of 10 classes per node; its largest class is 30% to 40% of what it has"
 
 
 def test_every_kind_builds_from_a_scenario(tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.channel.los import LOS, NLOSV
@@ -21,6 +20,7 @@ from wirelessdl.cli.options import (
     parse_link,
     plain_table,
     scenario_options,
+    wide_console,
 )
 from wirelessdl.cli.progress import frames_bar
 from wirelessdl.errors import ScenarioError
@@ -83,7 +83,7 @@ def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, expo
     if as_json:
         echo_json(_facts(world, found, facts, band))
         return
-    console = Console(highlight=False)
+    console = wide_console()
     console.print(f"[bold]{loaded.scenario.name}[/]")
     console.print(facts_table(_summary(world, found, facts, band)))
     console.print()

@@ -117,7 +117,8 @@ def _epsilon(run: "ListedRun") -> tuple[str, str]:
 
     if run.epsilon is None:
         return "", ""
-    against = "not proven" if run.declared else adversary_in_short(run.coalition).removesuffix(" nodes")
+    whom = "all others" if run.coalition is None else adversary_in_short(run.coalition).removesuffix(" nodes")
+    against = "not proven" if run.declared else whom
     kinds = ", ".join(one for one in (run.unit, run.adjacency) if one in ("node", "zero-out"))
     return f"{'<= ' * run.bound}{run.epsilon:.3g}{f' ({kinds})' if kinds else ''}", against
 

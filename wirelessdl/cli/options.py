@@ -225,9 +225,9 @@ def plain_table(names: Iterable[str], left: Container[str] = ("",), **column: An
     return table
 
 
-def wide_console(width: int) -> Console:
+def wide_console(width: int = 200, *, quiet: bool = False) -> Console:
     """A terminal has a width; what a pipe or a file gets is at least this wide, so that nothing is cut or folded."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, quiet=quiet)
     if not console.is_terminal:
         console.width = max(console.width, width)
     return console

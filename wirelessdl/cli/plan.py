@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.cli.options import (
@@ -19,6 +18,7 @@ from wirelessdl.cli.options import (
     json_alone,
     plain_table,
     scenario_options,
+    wide_console,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def check(chosen: ScenarioChoice, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return
-    console = Console(highlight=False)
+    console = wide_console()
     console.print(f"[bold]{loaded.scenario.name}[/]: OK")
     console.print(facts_table(facts.items()))
 
@@ -85,7 +85,7 @@ def command(chosen: ScenarioChoice, figure: Path | None, as_json: bool) -> None:
     if as_json:
         echo_json(facts(found))
         return
-    console = Console(highlight=False)
+    console = wide_console()
     console.print(f"[bold]{loaded.scenario.name}[/]")
     for line in found.verdict:
         console.print(f"  {line}", soft_wrap=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from wirelessdl.cli.options import (
     PATH,
@@ -17,6 +16,7 @@ from wirelessdl.cli.options import (
     json_alone,
     scenario_options,
     warn_of_user_code,
+    wide_console,
 )
 from wirelessdl.cli.progress import emit, run_listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
@@ -69,7 +69,7 @@ def command(
         raise click.UsageError("--force goes with --resume")
     if resumed is None:
         require_outside(out)
-    console = Console(quiet=quiet or as_json, highlight=False)
+    console = wide_console(quiet=quiet or as_json)
     loaded = None if chosen.scenario is None else chosen.load()
     changes = () if loaded else chosen.changes
     done = 0

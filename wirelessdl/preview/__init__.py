@@ -64,7 +64,7 @@ def describe(world: World) -> dict[str, str]:
         ),
         "data": (
             f"{world.data.name}, {learning.partition.name}: {_span(sizes)} samples per node, "
-            f"{_batches(world)} (q {q.min():.3g} to {q.max():.3g})"
+            f"{_batches(world)} (q {_span(q, '.3g')})"
         ),
         "engine": (
             f"{world.learning.strategy.name} gradients on {world.learning.device}, {_calls(world)}, "
@@ -128,8 +128,7 @@ def _offsets(world: World) -> dict[str, str]:
 
 
 def _batches(world: World) -> str:
-    least, most = world.learning.sampler.batch_sizes.min(), world.learning.sampler.batch_sizes.max()
-    size = f"{least}" if least == most else f"{least} to {most}"
+    size = _span(world.learning.sampler.batch_sizes)
     return {
         "full": "all samples in every batch",
         "poisson": f"poisson batches of {size} on average",
@@ -141,16 +140,13 @@ def _time(world: World) -> str:
     """Who waits for whom, by the first round's compute times."""
     time, nodes = world.scenario.time, world.nodes
     first_ms = [1e3 * to_s(world.simulation.duration_ns(node, 1)) for node in range(nodes)]
-    return (
-        f"{time.policy.name} rounds, {time.compute.name} compute time, "
-        f"{min(first_ms):.3g} to {max(first_ms):.3g} ms in the first"
-    )
+    return f"{time.policy.name} rounds, {time.compute.name} compute time, {_span(first_ms, '.3g')} ms in the first"
 
 
-def _span(counts: Collection[int]) -> str:
-    """The least and the largest of some counts; one number where they are equal."""
-    least, most = min(counts), max(counts)
-    return f"{least}" if least == most else f"{least} to {most}"
+def _span(values: Collection[float], form: str = "") -> str:
+    """The least and the largest of some numbers; one where they read the same."""
+    least, most = format(min(values), form), format(max(values), form)
+    return least if least == most else f"{least} to {most}"
 
 
 def _heard(world: World) -> str:
@@ -176,10 +172,7 @@ def _labels(world: World) -> str:
         return f"real numbers, {min(means):.3g} to {max(means):.3g} in the mean of a node"
     counts = class_histogram(data.train_y, world.client_indices, data.classes)
     held, most = (counts > 0).sum(axis=1), (counts / counts.sum(axis=1, keepdims=True)).max(axis=1)
-    return (
-        f"{held.min()} to {held.max()} of {data.classes} classes a node; "
-        f"its largest class is {most.min():.0%} to {most.max():.0%} of what it has"
-    )
+    return f"{_span(held)} of {data.classes} classes per node; its largest class is {_span(most, '.0%')} of what it has"
 
 
 EVERYONE = "all other nodes colluding"
