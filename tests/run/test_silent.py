@@ -183,3 +183,12 @@ def test_one_node_has_no_links_on_any_graph():
     for topology in ({"kind": "k-regular", "degree": 4}, {"kind": "small-world"}, {"kind": "snr", "min_snr_db": 0}):
         world = build(tiny(network={"nodes": 1, "topology": topology}))
         assert len(world.links) == 0
+
+
+def test_an_automatic_rate_needs_no_rho_where_nothing_is_sent():
+    """No noise is made of rho: a baseline without links may step further than rho times the rate allows."""
+    sets = ["learning.learning_rate=auto", "scenario.rounds=3", "network.nodes=4"]
+    scenario = wirelessdl.load_scenario("urban_er_k20", baseline="local", overrides=sets)
+    run = wirelessdl.simulate(scenario, out=None)
+    assert scenario.privacy.rho * run.rounds["learning_rate"].max() > 1
+    assert run.summary["epsilon_total"] == 0
