@@ -22,11 +22,13 @@ OUTSIDE = {
 PAGES = {path: page for page, path in OUTSIDE.items()} | {"README.md": "index.md"}
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-CODE = re.compile(r"(?<!</span>)<code>([^<\s]{1,42}|[^<]{1,24})</code>")  # not that of a block
+CODE = re.compile(r"(?<!</span>)<code>([^<\s]{1,40}|[^<]{1,24})</code>")  # not that of a block
 LONG_CODE = re.compile(r"(?<!</span>)<code>([^<\s][^<\n]{24,})</code>")
-BREAKS = re.compile(r"(?<=[\w\]])[|/,(=](?=\S)")
+BREAKS = re.compile(r"(?<=[\w\]])[|/,(=:](?=\S)")
 CELL = re.compile(r"<td([^>]*)>([^<]{3,9})</td>")
 FIGURE = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
+COMMANDS = re.compile(r'<div class="language-(?:sh|bash) highlight">.*?</div>', re.DOTALL)
+HYPHENATED = re.compile(r"(?<![\w./-])[\w./]*(?:-+[\w./]+)+")
 LIST = re.compile(r"^(#+ .*)\n(?=- )", re.MULTILINE)
 
 
@@ -64,14 +66,19 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     """Mark names and short code, which do not break: a browser would break --rounds after its hyphens.
 
-    Longer code breaks after its bars, slashes, commas and parentheses before it breaks within a name. A bar in the code
-    of a table has a backslash in Markdown, which Python-Markdown leaves there. A short cell, such as a number with its
-    unit, is one line. A figure leads to its file: on a phone it is small.
+    Longer code breaks after bars, slashes, colons, commas and parentheses before it breaks within a name. A bar in the
+    code of a table has a backslash in Markdown, which Python-Markdown leaves there. A short cell, such as a number with
+    its unit, is one line. A figure leads to its file: on a phone it is small.
     """
     html = CELL.sub(lambda cell: f"<td{cell[1]}>{cell[2].replace(' ', chr(0xA0))}</td>", html.replace("\\|", "|"))
     html = FIGURE.sub(r'<p><a href="\2">\1</a></p>', html)
+    html = COMMANDS.sub(lambda block: re.sub(r">[^<]+", _whole_words, block[0]), html)
     html = CODE.sub(r'<code class="short">\1</code>', html)
     return LONG_CODE.sub(lambda code: "<code>" + BREAKS.sub(r"\g<0><wbr>", code[1]) + "</code>", html)
+
+
+def _whole_words(text: re.Match[str]) -> str:
+    return HYPHENATED.sub(r'<span class="short">\g<0></span>', text[0])
 
 
 def _in_repository(page: str, target: str) -> str | None:

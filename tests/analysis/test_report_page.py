@@ -440,5 +440,6 @@ def test_large_networks_are_shown_in_blocks_of_nodes(browser, tmp_path):
     open_page(browser, path)
     assert complaints(browser) == []
     found = marks(browser)
-    assert set(found) == FIGURES - {"fig-pi"}
+    assert set(found) == FIGURES - {"fig-energy"}
+    assert text_of(browser, "none-energy").startswith("Every node used ")
     assert min(found.values()) > 0, found

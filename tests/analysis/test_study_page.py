@@ -59,8 +59,9 @@ def test_it_opens_without_complaint_at_every_width_and_theme(browser, page):
             open_page(browser, page, width=width, dark=dark)
             assert complaints(browser) == []
             found = marks(browser)
-            assert len(found) == 3, "one panel of results, two of learning curves"
-            axes = "return [...document.querySelectorAll('.figure:not(.hidden)')].map((one) => one.layout.yaxis.range)"
+            assert len(found) == 4, "one panel of results, differences, two panels of learning curves"
+            accuracies = ".figure:not(.hidden, #fig-paired)"
+            axes = f"return [...document.querySelectorAll('{accuracies}')].map((one) => one.layout.yaxis.range)"
             assert all(
                 low >= 0 and high <= 1 for low, high in browser.execute_script(axes)
             )  # accuracies, whatever bands
@@ -166,7 +167,7 @@ def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page,
     )
     solid = [y for y, dash in drawn if dash == "solid"]
     assert solid[0] == pytest.approx(mean.tolist(), rel=1e-5)
-    for against in ("time", "energy", "airtime", "epsilon"):
+    for against in ("time", "energy", "nominal-energy", "airtime", "epsilon"):
         choose(browser, "#curves-against", against)
         assert min(marks(browser).values()) > 0
     choose(browser, "#curves-y", "loss")
@@ -199,7 +200,7 @@ def test_runs_of_different_size_share_a_page(browser, study, tmp_path):
     assert browser.execute_script("return document.querySelector('h1').textContent") == "2 runs, 4 to 5 nodes"
     for number, nodes in enumerate((4, 5)):
         choose(browser, ".run-switch", number)
-        assert browser.execute_script("return document.getElementById('fig-energy').data[0].x.length") == nodes
+        assert browser.execute_script("return document.getElementById('fig-radiated').data[0].x.length") == nodes
     assert complaints(browser) == []
 
 

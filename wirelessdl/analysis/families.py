@@ -33,6 +33,7 @@ CURVE_COLUMNS = {
     "round": "round",
     "time": "time_s",
     "energy": "energy_j",
+    "nominal-energy": "energy_nominal_j",
     "airtime": "airtime_s",
     "epsilon": "epsilon",
 }
@@ -376,7 +377,7 @@ def curve_frame(run: Run) -> tuple[pd.DataFrame, bool]:
 
     Energy and airtime are those used by then; epsilon is the promised total so far.
     """
-    sums = {name: run.rounds[name].cumsum() for name in ("energy_j", "airtime_s")}
+    sums = {name: run.rounds[name].cumsum() for name in ("energy_j", "energy_nominal_j", "airtime_s")}
     frame = run.rounds.assign(**sums)[run.rounds["accuracy_mean"].notna()]
     exact = bool(frame["epsilon_promised_total"].notna().all())  # null where composing takes long
     return frame.assign(epsilon=frame[f"epsilon_promised_{'total' if exact else 'bound'}"]), exact

@@ -178,7 +178,7 @@ class Run(TracedRun):
         self,
         figure: str = "accuracy",
         *,
-        against: Literal["round", "time", "energy"] = "round",
+        against: Literal["round", "time", "energy", "nominal-energy"] = "round",
         round: int | None = None,
         rounds: int = 4,
         links: Sequence[tuple[int, int]] = (),

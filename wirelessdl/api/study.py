@@ -61,7 +61,7 @@ class Study(IndexedStudy):
         style: str | None = None,
         facet: str | None = None,
         where: Sequence[str] = (),
-        curves: Literal["round", "time", "energy", "airtime", "epsilon"] | None = None,
+        curves: Literal["round", "time", "energy", "nominal-energy", "airtime", "epsilon"] | None = None,
         logx: bool = False,
         labels: Mapping[str, str] | None = None,
         size: Literal["single", "double"] = "single",

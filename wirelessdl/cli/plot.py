@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from wirelessdl.cli.options import PATH, one_study, parse_link, reads_runs
 
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition", "leakage")
-_AGAINST = ("round", "time", "energy", "airtime", "epsilon")
+_AGAINST = ("round", "time", "energy", "nominal-energy", "airtime", "epsilon")
 # options of one kind of figure alone, as click names them
 _OF_STUDIES = ("x", "y", "series", "dashes", "facet", "where", "logx", "labels", "size", "curves")
 _OF_RUNS = ("figure", "round_", "links")

@@ -75,7 +75,7 @@ class FigureTable(Section):
     style: str | None = None
     facet: str | None = None
     where: list[str] = Field(default_factory=list)
-    curves: Literal["round", "time", "energy", "airtime", "epsilon"] | None = None
+    curves: Literal["round", "time", "energy", "nominal-energy", "airtime", "epsilon"] | None = None
     logx: bool = False
     labels: list[str] = Field(default_factory=list)
     size: Literal["single", "double"] = "double"

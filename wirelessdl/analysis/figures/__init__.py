@@ -110,7 +110,7 @@ _BAR_STYLES = {
 class FigureOptions:
     """Options of a figure; None leaves the choice to the figure."""
 
-    against: Literal["round", "time", "energy"] = "round"
+    against: Literal["round", "time", "energy", "nominal-energy"] = "round"
     round: int | None = None
     rounds: int = 4
     links: Sequence[tuple[int, int]] = ()

@@ -181,6 +181,7 @@ function draw(id, traces, made) {
 function leaveOut(ids, note, why) {
   ids.forEach((id) => { Plotly.purge(at(id)); at(id).dataset.side = ""; at(id).classList.add("hidden"); });
   at(note).textContent = why;
+  at(note).closest(".pair")?.querySelectorAll(".js-plotly-plot:not(.hidden)").forEach((one) => Plotly.Plots.resize(one)); // it has the row to itself
 }
 
 // Steps of 1, 2, 5, 10, 20, 50, ... nodes, a dozen ticks at most.

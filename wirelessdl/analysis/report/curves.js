@@ -186,6 +186,7 @@ function drawEnergy() {
   const energy = current().energy, unit = Math.max(...energy) < 0.1 ? ["mJ", 1000] : ["J", 1], node = energy.map((_, n) => n);
   at("none-energy").textContent = "";
   if (!energy.some((v) => v > 0)) { leaveOut(["fig-energy"], "none-energy", "No energy was used: nothing was sent."); return; }
+  if (alike(energy, 0.01)) { leaveOut(["fig-energy"], "none-energy", `Every node used ${(energy[0] * unit[1]).toPrecision(3)} ${unit[0]}, within 1%.`); return; }
   draw("fig-energy", [{
     type: "bar", x: node, y: energy.map((v) => v * unit[1]), marker: { color: nodeColours(node.length, colour("payload")) },
     hovertemplate: `node %{x}: %{y:.3g} ${unit[0]}<extra></extra>`,

@@ -297,7 +297,7 @@ function drawPaired() {
     error_x: { type: "data", symmetric: false, thickness: 1.4, width: 3, array: side("high", 1), arrayminus: side("low", -1) },
     text: some.map((cell) => `${plain(cell.label)}<br>${points(cell.difference.mean)} points, ${cell.difference.n} pairs`), hovertemplate: "%{text}<extra></extra>",
   }], layout("", {
-    xaxis: axis(`points of accuracy above ${plain(page.reference)}`, { zeroline: true, zerolinecolor: colour("soft") }),
+    xaxis: axis(`points above ${plain(page.reference)}`, { zeroline: true, zerolinecolor: colour("soft") }),
     yaxis: axis("", { tickvals: y, ticktext: some.map((cell) => short(cell.label)), range: [-0.7, some.length - 0.3] }),
   }));
 }
