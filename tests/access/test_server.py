@@ -167,8 +167,9 @@ def test_while_it_has_failed_nodes_wait():
     assert (np.diff(times) > 0).all()
 
 
-def test_while_it_has_failed_hubs_take_over():
-    seen = Seen(served(down=DOWN, without="hubs", scenario={"rounds": 14}))
+@pytest.mark.parametrize("antennas", [1, 2])
+def test_while_it_has_failed_hubs_take_over(antennas):
+    seen = Seen(served(down=DOWN, without="hubs", scenario={"rounds": 14}, radio={"antennas": antennas}))
     for number, one in enumerate(seen.decisions, start=1):
         assert one.on_air.all()
         hubs = one.carried.rounds.get("hubs", 0.0)
