@@ -152,3 +152,13 @@ def interrupted(round: int, out: str = "outputs") -> Path:
     assert run.state == "interrupted"
     assert len(run.rounds) == round
     return run.path
+
+
+def assert_resumes(scenario: wirelessdl.Scenario, folder: Path, after: int) -> wirelessdl.Run:
+    """Stopped after a round and gone on with, a scenario's run equals the whole one, which is returned."""
+    whole, stop = wirelessdl.simulate(scenario, out=folder / "whole", device="cpu"), StopAt(after)
+    given = {"on_round": stop.on_round, "should_stop": stop.should_stop}
+    part = wirelessdl.simulate(scenario, out=folder / "part", device="cpu", **given)
+    assert part.state == "interrupted"
+    assert_same_tables(wirelessdl.resume(part.path, device="cpu").path, whole.path)
+    return whole

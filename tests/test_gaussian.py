@@ -104,7 +104,8 @@ def test_two_equal_laws_are_told_apart_by_next_to_nothing():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(1e-14, 1e-15), (1e-14, 2e-13), (1e-6, 1e-12), (1e-3, 0.3), (1.0, 1e-5), (1e4, 1e-8)]
+    ("epsilon", "delta"),
+    [(1e-14, 1e-15), (1e-14, 2e-13), (1e-6, 1e-12), (1e-3, 0.3), (1.0, 1e-5), (1e4, 1e-8), (1e-3, 0.9999)],
 )
 def test_mu_is_found_however_small_or_large_epsilon_is(epsilon, delta):
     found = float(log_delta(np.array(epsilon), np.array(analytic_mu(epsilon, delta))))

@@ -32,6 +32,18 @@ def test_a_link_leaks_its_shift_over_all_noise_that_its_receiver_hears(thermal_w
     assert found[2] == 0.0  # node 3 gives its model no power
 
 
+def test_a_late_sender_is_masked_by_all_of_its_own_noise_and_by_a_share_of_others():
+    links, gain, share = four_nodes(), np.array([0.5, 1.7, 0.8, 1.2, 0.3]), np.array([0.25, 0.6, 0.1, 0.0, 1.0])
+    heard = list(zip(links.rx.tolist(), links.tx.tolist(), gain.tolist(), share.tolist()))
+    expected = []
+    for rx, tx, h, _ in heard:
+        masking = 0.6 + h**2 * NOISE_W[tx]
+        masking += sum(m * g**2 * NOISE_W[k] for receiver, k, g, m in heard if receiver == rx and k != tx)
+        expected.append(STEP[tx] * h * math.sqrt(MODEL_W[tx]) / math.sqrt(masking))
+    terms = {"model_w": MODEL_W, "noise_w": NOISE_W, "step_sensitivity": STEP, "thermal_w": 0.6}
+    np.testing.assert_allclose(link_mu(links, gain, **terms, masks_others=share), expected, rtol=1e-14)
+
+
 def test_a_sender_leaks_its_shift_over_its_own_noise():
     expected = [s * math.sqrt(m) / math.sqrt(n) for s, m, n in zip(STEP, MODEL_W, NOISE_W)]
     np.testing.assert_allclose(own_mu(MODEL_W, NOISE_W, STEP), expected, rtol=1e-14)

@@ -8,7 +8,7 @@ import torch
 from conftest import tiny_table
 from watching import Watched
 
-from wirelessdl import families, resume, simulate
+from wirelessdl import families, simulate
 from wirelessdl.access import Carried
 from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.radio.frame import Participation
@@ -190,19 +190,6 @@ def test_a_user_s_update_steps_from_its_base_and_leaves_totals_proven(folder):
     plain = watched(folder)
     assert np.array_equal(totals(ours), totals(plain))
     assert not np.array_equal(ours.after_round[-1], plain.after_round[-1])
-
-
-def test_the_state_of_an_update_is_part_of_a_checkpoint(folder, tmp_path):
-    learning = {"update": "my_update.py:Extrapolated", "eval_every": 30}
-    given = table(rounds=60, learning=learning, trace={"checkpoint_every": 20, "flush_every": 20})
-    scenario = parse_scenario(given, folder=str(folder))
-    whole = simulate(scenario, out=tmp_path / "whole")
-    done = []
-    part = simulate(scenario, out=tmp_path / "part", on_round=done.append, should_stop=lambda: len(done) >= 30)
-    assert part.state == "interrupted"
-    part = resume(part.path)
-    for one, other in zip(whole.final_models(), part.final_models()):
-        assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.labels import escape_math
+from wirelessdl.analysis.study_tables import escape_math
 from wirelessdl.analysis.style import COLUMN, look, save, styled
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ScenarioError

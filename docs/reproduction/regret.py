@@ -24,8 +24,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.labels import escape_math
 from wirelessdl.analysis.runs import require_sound
+from wirelessdl.analysis.study_tables import escape_math
 from wirelessdl.analysis.style import COLUMN, dashed, save, styled
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, quote

@@ -14,7 +14,7 @@ import numpy as np
 from wirelessdl.channel import SionnaRt
 from wirelessdl.channel.replay import write
 from wirelessdl.links import Geometry, Links
-from wirelessdl.network.polygons import SumoPolygons
+from wirelessdl.network.streets import SumoPolygons
 
 HERE = Path(__file__).resolve().parent
 NODES, SECONDS, SPEED_MPS, HEIGHT_M, REACH_M = 12, 20, 1.2, 1.5, 120.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes
 
 import wirelessdl
 from wirelessdl.channel.antennas import heard_through
@@ -167,8 +167,9 @@ def test_while_it_has_failed_nodes_wait():
     assert (np.diff(times) > 0).all()
 
 
-def test_while_it_has_failed_hubs_take_over():
-    seen = Seen(served(down=DOWN, without="hubs", scenario={"rounds": 14}))
+@pytest.mark.parametrize("antennas", [1, 2])
+def test_while_it_has_failed_hubs_take_over(antennas):
+    seen = Seen(served(down=DOWN, without="hubs", scenario={"rounds": 14}, radio={"antennas": antennas}))
     for number, one in enumerate(seen.decisions, start=1):
         assert one.on_air.all()
         hubs = one.carried.rounds.get("hubs", 0.0)
@@ -183,10 +184,7 @@ def test_a_resumed_run_is_the_whole_run(tmp_path):
         scenario={"rounds": 6},
         radio={"csi": {"kind": "pilots", "symbols": 4}, "truncate_snr_db": 25},
     )
-    whole, stop = wirelessdl.simulate(scenario, out=tmp_path / "whole"), StopAt(3)
-    part = wirelessdl.simulate(scenario, out=tmp_path / "part", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert part.state == "interrupted"
-    assert_same_tables(wirelessdl.resume(part.path).path, whole.path)
+    assert_resumes(scenario, tmp_path, 3)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes
 
-import wirelessdl
 from wirelessdl.access.tdma import coloring
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.announced import announced_rms, send_announced
@@ -155,12 +154,7 @@ def test_a_resumed_run_is_the_whole_run(tmp_path):
         "scenario.rounds=6",
         "radio.mixing_passes=1",
     ]
-    scenario = load_scenario("quickstart", overrides=overrides)
-    whole = wirelessdl.simulate(scenario, out=tmp_path / "whole")
-    stop = StopAt(3)
-    part = wirelessdl.simulate(scenario, out=tmp_path / "part", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert part.state == "interrupted"
-    assert_same_tables(wirelessdl.resume(part.path).path, whole.path)
+    assert_resumes(load_scenario("quickstart", overrides=overrides), tmp_path, 3)
 
 
 @pytest.mark.parametrize(

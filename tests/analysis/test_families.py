@@ -11,7 +11,7 @@ from studies import write_study
 from wirelessdl import open_study
 from wirelessdl.analysis.families import Request, end_points, learning_curves
 from wirelessdl.analysis.figures.study import study_figure
-from wirelessdl.analysis.labels import Labels
+from wirelessdl.analysis.study_tables import Labels
 from wirelessdl.analysis.style import look
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.study import mean_interval

@@ -7,7 +7,7 @@ import pytest
 import torch
 from conftest import tiny
 
-from wirelessdl.audit.collusion import listed
+from wirelessdl.audit.wiretap import listed
 from wirelessdl.learning import announced
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.exchange import Exchange

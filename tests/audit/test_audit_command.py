@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 from broken_engines import REGRESSION, attacked, halve_noise, reuse_batch, stop_clipping
 
-from wirelessdl.audit.audit import AuditOptions, audit_scenario
+from wirelessdl.audit import AuditOptions, audit_scenario
 from wirelessdl.errors import ScenarioError
 from wirelessdl.scenario.loader import load_scenario
 

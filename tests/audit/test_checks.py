@@ -23,7 +23,7 @@ from broken_engines import (
 )
 from scipy.stats import chi2
 
-from wirelessdl.audit.audit import AuditJob, make_trial, trial_streams
+from wirelessdl.audit import AuditJob, make_trial, trial_streams
 from wirelessdl.audit.canary import candidates
 from wirelessdl.audit.checks import product_bound, run_checks, square_bound
 from wirelessdl.learning.draws import NodeDraws
@@ -232,7 +232,7 @@ def test_a_closed_form_of_another_law_is_refuted(monkeypatch):
         variance = pairs.own**2 + np.bincount(pairs.group)[pairs.group] * pairs.pair**2
         draws.mul_(torch.as_tensor(np.sqrt(variance)).to(draws)[:, None])
 
-    for room in ("learning.exchange", "audit.collusion"):
+    for room in ("learning.exchange", "audit.wiretap"):
         monkeypatch.setattr(f"wirelessdl.{room}.group_noise_", nothing_cancels)
     assert refuted(checks_of(wide(**PAIRS))) >= {CLOSED, NODES}
 

@@ -8,7 +8,7 @@ import tomli_w
 import torch
 from broken_engines import REGRESSION, assert_gaussian, attacked, halve_noise
 
-from wirelessdl.audit.audit import AuditJob, AuditOptions, audit_scenario, make_trial, run_trials, trial_streams
+from wirelessdl.audit import AuditJob, AuditOptions, audit_scenario, make_trial, run_trials, trial_streams
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record
 from wirelessdl.audit.wiretap import CanaryTrial
@@ -153,7 +153,7 @@ def test_an_engine_that_counts_on_fewer_colluding_nodes_is_caught(monkeypatch):
         return group_variance(1.0, roster.terms.ratio, roster.partners + 1, 0) * roster.own_share
 
     monkeypatch.setattr(Roster, "coalition_share", property(nobody))
-    report = audit_scenario(pairwise(3, privacy={"epsilon_max": 8.0}), AuditOptions(trials=150, rounds=3, workers=1))
+    report = audit_scenario(pairwise(3, privacy={"epsilon_max": 8.0}), AuditOptions(trials=400, rounds=3, workers=1))
     own, coalition = report.views
     assert own.attack < own.proven
     assert coalition.attack > 1.2 * coalition.proven

@@ -5,7 +5,7 @@ import math
 import pytest
 from broken_engines import attacked, gram_of_little_noise, gram_of_long_rows, gram_without_noise_of_its_own
 
-from wirelessdl.audit.audit import AuditOptions, audit_scenario
+from wirelessdl.audit import AuditOptions, audit_scenario
 
 AUDITED = {
     "privacy": {"epsilon_max": math.inf, "epsilon_total": 4.0, "gram_share": 0.3},

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from broken_engines import REGRESSION, assert_gaussian, attacked
 
-from wirelessdl.audit.audit import AuditJob, make_trial, run_trials, trial_streams
+from wirelessdl.audit import AuditJob, make_trial, run_trials, trial_streams
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record, same_frames
 from wirelessdl.run.build import build

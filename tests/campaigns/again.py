@@ -27,7 +27,7 @@ def differing(run):
 
 
 def _sensitivity(scenario, clients):
-    """2C over the divisor of a batch; 2C of a whole batch, and of all data of a node."""
+    """2C over the divisor of a batch; 2C of a whole batch, and of all data of a node. C where samples are zeroed."""
     privacy, learning = scenario["privacy"], scenario["learning"]
     whole = privacy["unit"] == "node" or privacy["clipping"] == "batch"
     samples = clients["samples"].to_numpy(float)
@@ -39,9 +39,10 @@ def _sensitivity(scenario, clients):
         divisor = samples // clients["epoch_rounds"].to_numpy()  # at least the size of a batch
     else:
         divisor = samples * clients["sampling_rate"].to_numpy()
-    stated, least = clients["sensitivity"].to_numpy(), 2.0 * float(privacy["clip_norm"]) / divisor
+    apart = 1.0 if (privacy["adjacency"], privacy["clipping"]) == ("zero-out", "per-sample") else 2.0
+    stated, least = clients["sensitivity"].to_numpy(), apart * float(privacy["clip_norm"]) / divisor
     if (stated < least * (1 - 1e-9)).any():
-        yield f"sensitivity is {stated.tolist()}, 2C over the divisor is {least.tolist()}"
+        yield f"sensitivity is {stated.tolist()}, {apart:g}C over the divisor is {least.tolist()}"
 
 
 def _epsilon(run):
@@ -72,9 +73,10 @@ def _composed(mu, rate, terms):
     if plain > BEYOND:
         return 0.0  # not composed there
     counts = {}
-    for value in (1.0 / charged).tolist():
+    for value in (terms.factor("pld") / (charged * terms.replaced)).tolist():
         counts[rate, value] = counts.get((rate, value), 0) + 1
-    return min(plain, compose(counts, terms.delta, sampler=profile_of(terms.sampler, terms.clipping)))
+    profile = profile_of(terms.sampler, terms.clipping, terms.adjacency)
+    return min(plain, compose(counts, terms.delta, sampler=profile))
 
 
 def _pending(run, rounds, nodes):
@@ -106,7 +108,11 @@ def _energy(scenario, rounds, nodes):
         passes, again = of["passes"].to_numpy(), nodes["pass_power_w"].fillna(0.0).to_numpy(float)
         mean_w = (nodes["power_w"].to_numpy() + passes * again) / (1 + passes)
         sending_s = (of["payload_slots"] * (1 + of["passes"]) * of["payload_s"]).to_numpy()
-        if not np.allclose(nodes["energy_tx_j"], mean_w * sending_s / float(energy["efficiency"]), rtol=1e-6):
+        took_j = mean_w * sending_s / float(energy["efficiency"])
+        if _announced(scenario):  # a node sends in some turns, and in sub-slots of them
+            if (nodes["energy_tx_j"] > took_j * (1 + 1e-6)).any():
+                yield "energy_tx_j is more than power over efficiency times how long payloads took"
+        elif not np.allclose(nodes["energy_tx_j"], took_j, rtol=1e-6):
             yield "energy_tx_j is not power over efficiency times how long it was radiated"
     if float(energy["compute_w"]) > 0 and (nodes["energy_compute_j"][nodes["loss"].notna()] <= 0).any():
         yield "a gradient took no energy"
@@ -120,6 +126,11 @@ def _energy(scenario, rounds, nodes):
         yield f"frames last {took.tolist()}, airtime_s is {rounds['airtime_s'].tolist()}"
 
 
+def _announced(scenario):
+    """Whether power follows from announced sizes and gains: senders invert their channels."""
+    return scenario["radio"]["access"] == "oac" and scenario["radio"]["alignment"] in ("turns", "hubs", "server")
+
+
 def _sigma(scenario, rounds, nodes):
     """Deviation of eta in every row of nodes: of the gradient that is sent, or of the round."""
     rate = rounds.set_index("round")["learning_rate"].loc[nodes["round"]].to_numpy()
@@ -130,9 +141,9 @@ def _sigma(scenario, rounds, nodes):
 
 def _ball(run, scenario, rounds, nodes):
     """power = P (alpha ||x||^2 / m + beta sigma^2): x stays within the projection radius."""
-    if scenario["radio"]["use_full_power"] or scenario["radio"]["access"] == "digital":
+    if scenario["radio"]["use_full_power"] or scenario["radio"]["access"] == "digital" or _announced(scenario):
         return
-    sent = nodes[nodes["transmitted"]]
+    sent = nodes[nodes["transmitted"] & ~nodes["attacks"]]  # attackers use all of their power
     budget = run.clients["budget_w"].to_numpy()[sent["node"]] * 10 ** (-sent["backoff_db"].to_numpy() / 10)
     noise = sent["beta"] * _sigma(scenario, rounds, sent) ** 2
     square = (sent["power_w"] / budget - noise) / sent["alpha"]

@@ -129,6 +129,8 @@ def _finite(scenario, rounds, nodes):
     penalised = _kind(scenario["learning"]["model"]) in ("ridge", "logistic")  # clipping does not bound a penalty
     # a Poisson batch is divided by the size that it has on average, and may be larger
     bounded = not penalised and _kind(scenario["learning"]["sampling"]) != "poisson"
+    # steps that updates make themselves are not clipped: these declare how far a sample moves them
+    bounded = bounded and _kind(scenario["learning"]["update"]) not in ("gradient-tracking", "heavy-ball")
     if bounded and (nodes["grad_norm"].dropna() > float(scenario["privacy"]["clip_norm"]) * (1 + 1e-5)).any():
         yield f"a clipped gradient has norm {nodes['grad_norm'].max():.6g}"
 

@@ -59,6 +59,24 @@ OPTIONS = {
     "violations": ("power.objective=sum", FADING),
     "stopping": ("learning.stop_after=4", "learning.stop_within=1.0", "learning.eval_every=8"),
     "minutes": ("trace.checkpoint_minutes=0.0005", "trace.checkpoint_every=1000"),  # after other rounds every time
+    "turns": ("radio.alignment=turns", "radio.truncate_snr_db=3", "radio.subslots=3", FADING),
+    "blind": ("radio.alignment=none", "radio.antennas=3", FADING),
+    "server-fails": (
+        "radio.alignment=server",
+        "radio.truncate_snr_db=0",
+        "network.server={at='center',antennas=2,down=[[10,30]],without='hubs'}",
+        FADING,
+    ),
+    "gram": (
+        "learning.features={kind='random-patches',filters=8,dimensions=16}",
+        "privacy.gram_share=0.2",
+        "privacy.epsilon_max=inf",
+        "privacy.epsilon_total=4",
+    ),
+    "tracking": ("learning.update=gradient-tracking",),
+    "one-bit": ("learning.update=error-feedback", "learning.compression=one-bit"),
+    "replayed": ("faults.byzantine={kind='replay',nodes=[1]}",),
+    "messages-median": ("radio.access=digital", "learning.robust=median"),
 }
 SWEEPS = {
     "sweep": ("--vary", "privacy.epsilon_max=1,inf", "--seeds", "2", "--no-local"),

@@ -55,6 +55,12 @@ KINDS = {
     "digital": ("radio.access=digital",),
     "passes": ("radio.mixing_passes=3",),
     "fading": ("channel.models=[{model='log-distance'},{model='rayleigh'}]", "power.schedule=adaptive"),
+    "hubs": (
+        "radio.alignment=hubs",
+        "radio.truncate_snr_db=0",
+        "channel.models=[{model='log-distance'},{model='rayleigh'}]",
+    ),
+    "tracking": ("learning.update=gradient-tracking",),
 }
 COMMANDS = {
     "verify": ("verify", "{run}"),

@@ -6,7 +6,7 @@ import scipy
 from scipy.special import j0
 
 from wirelessdl import counter_rng
-from wirelessdl.channel import Friis, Rayleigh, Shadowing, compose
+from wirelessdl.channel import Friis, Rayleigh, compose
 from wirelessdl.channel.clarke import Clarke
 from wirelessdl.links import Geometry, Instants, Links
 
@@ -176,13 +176,6 @@ def test_models_chain_with_arrows_whoever_wrote_them():
         0.5 * friis.gain(links, 0.0, rng()) * compose(Rayleigh()).gain(links, 0.0, rng(1)),
     )
     np.testing.assert_allclose(chain.loss_db(links), friis.loss_db(links))
-
-
-def test_a_new_neighbour_in_a_chain_moves_nobodys_draws():
-    links = pairs(50)
-    alone = compose(Rayleigh()).gain(links, 0.0, rng(1))
-    behind = (Shadowing(sigma_db=0.0) >> Friis(FREQUENCY_HZ) >> Rayleigh()).gain(links, 0.0, rng(1))
-    np.testing.assert_allclose(behind / Friis(FREQUENCY_HZ).gain(links, 0.0, rng()), alone)
 
 
 # --- the worked examples in channel_models/

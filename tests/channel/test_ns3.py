@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from in_process import quick_table
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes
 
 import wirelessdl
 from wirelessdl.channel import (
@@ -112,10 +112,7 @@ def test_a_run_resumes_bit_for_bit(tmp_path):
     }
     network = {"mobility": {"kind": "random-waypoint", "speed_mps": 20.0, "area_m": [200.0, 200.0]}}
     given = parse_scenario(quick_table(network=network, channel=channel, scenario={"rounds": 12}))
-    stop = StopAt(7)
-    whole = wirelessdl.simulate(given, out=tmp_path / "whole")
-    part = wirelessdl.simulate(given, out=tmp_path / "part", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert_same_tables(wirelessdl.resume(part.path).path, whole.path)
+    assert_resumes(given, tmp_path, 7)
 
 
 @needs_package

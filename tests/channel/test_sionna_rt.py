@@ -95,7 +95,7 @@ def test_gains_are_the_package_s_own_numbers(cache):
 @needs_package
 @pytest.mark.usefixtures("cache")
 def test_a_run_resumes_bit_for_bit_from_what_was_kept(tmp_path):
-    from interrupting import StopAt, assert_same_tables
+    from interrupting import assert_resumes
 
     network = {
         "nodes": 3,
@@ -105,10 +105,7 @@ def test_a_run_resumes_bit_for_bit_from_what_was_kept(tmp_path):
     channel = {"models": [{"model": "sionna-rt", **STREET, "every_m": 0.5}]}
     table = quick_table(network=network, channel=channel, scenario={"rounds": 12},
                         time={"compute": {"kind": "constant", "seconds": 0.02}})  # fmt: skip
-    given, stop = parse_scenario(table), StopAt(7)
-    whole = wirelessdl.simulate(given, out=tmp_path / "whole")
-    part = wirelessdl.simulate(given, out=tmp_path / "part", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert_same_tables(wirelessdl.resume(part.path).path, whole.path)
+    whole = assert_resumes(parse_scenario(table), tmp_path, 7)
     assert whole.links.groupby(["rx", "tx"])["gain"].nunique().min() > 1
 
 

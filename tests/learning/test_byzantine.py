@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import hubs, tiny, tiny_table
 from exact_transcripts import Transcript
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes
 from slow_byzantine import SlowAttack
 from slow_hubs import slow_announced
 from watching import Watched
@@ -148,11 +148,7 @@ CHURN = {
 
 @pytest.mark.parametrize("access", ["all", "tdma", "hubs"])
 def test_a_run_with_attackers_and_churn_resumes_bit_for_bit(access, tmp_path):
-    given = scenario(access, **CHURN)
-    whole, stop = wirelessdl.simulate(given, out=tmp_path / "whole", device="cpu"), StopAt(27)
-    part = wirelessdl.simulate(given, out=tmp_path, device="cpu", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert part.state == "interrupted"
-    assert_same_tables(wirelessdl.resume(part.path, device="cpu").path, whole.path)
+    whole = assert_resumes(scenario(access, **CHURN), tmp_path, 27)
     assert not whole.nodes["transmitted"].all()
     assert whole.nodes["attacks"].any()
 

@@ -10,8 +10,7 @@ from torch import nn
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clip_rows_, norm_bound
 from wirelessdl.learning.gradients import GradientJob, choose, threads
-from wirelessdl.learning.models.closed_form import Mlp, Softmax
-from wirelessdl.learning.models.convex import Logistic, Ridge
+from wirelessdl.learning.models.closed_form import Logistic, Mlp, Ridge, Softmax
 from wirelessdl.learning.models.module import ModuleLearner, seeded
 from wirelessdl.learning.models.nets import Cnn
 

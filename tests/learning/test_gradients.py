@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.gradients import GradientJob, choose, threads
-from wirelessdl.learning.gradients.strategy import Loop
+from wirelessdl.learning.gradients.batched import Loop
 from wirelessdl.learning.gradients.threads import supported
 from wirelessdl.learning.models.closed_form import Mlp, Softmax
 from wirelessdl.learning.models.module import ModuleLearner, seeded

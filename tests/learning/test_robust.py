@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny, tiny_table
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes
 from slow_hubs import slow_announced
 from test_byzantine import attack, scenario
 from watching import Watched
@@ -261,9 +261,7 @@ def test_a_robust_run_with_attackers_and_churn_resumes_bit_for_bit(access, tmp_p
         faults={**attack("noise"), "crashes": {"kind": "exponential", "up_s": 0.05, "down_s": 0.02}},
         trace={"checkpoint_every": 20, "flush_every": 20},
     )
-    whole, stop = wirelessdl.simulate(given, out=tmp_path / "whole", device="cpu"), StopAt(27)
-    part = wirelessdl.simulate(given, out=tmp_path, device="cpu", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert_same_tables(wirelessdl.resume(part.path, device="cpu").path, whole.path)
+    assert_resumes(given, tmp_path, 27)
 
 
 def test_a_median_holds_against_an_attacker_that_a_mean_follows():

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import wirelessdl
 from wirelessdl.errors import ScenarioError, TraceError
 from wirelessdl.learning.models import layers
-from wirelessdl.learning.models.convex import Ridge
+from wirelessdl.learning.models.closed_form import Ridge
 from wirelessdl.mixing import perron_vector
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build

@@ -15,7 +15,7 @@ import wirelessdl
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility.fcd import SumoFcd
-from wirelessdl.network.polygons import SumoPolygons
+from wirelessdl.network.streets import SumoPolygons
 from wirelessdl.scenario.loader import parse_scenario
 
 ROOT = Path(__file__).resolve().parent.parent.parent

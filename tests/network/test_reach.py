@@ -10,7 +10,7 @@ import wirelessdl
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology.physical import heard_within, links_within, reach_of
-from wirelessdl.preview.describe import describe
+from wirelessdl.preview import describe
 from wirelessdl.run.build import build
 from wirelessdl.run.warnings import scenario_warnings
 

@@ -15,8 +15,8 @@ from watching import Watched
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.gaussian import classic_factor
 from wirelessdl.links import Links
+from wirelessdl.mixing import balancing_amplitudes, support_margin
 from wirelessdl.power import plan_power
-from wirelessdl.power.balance import balancing_amplitudes, support_margin
 
 PAPER = {"rho": 10.0, "sensitivity": 2.0, "delta": 1e-4}
 PER_SAMPLE = {"rho": 10.0, "sensitivity": 2 / 64, "delta": 1e-4}

@@ -6,8 +6,7 @@ from small_mixing import balanced_mixing, mixing_matrix
 from test_allocate import urban_gain
 
 from wirelessdl.links import Links
-from wirelessdl.mixing import spectral_gap
-from wirelessdl.power.balance import balancing_amplitudes, part_of_the_way
+from wirelessdl.mixing import balancing_amplitudes, part_of_the_way, spectral_gap
 
 LIMITS = {"equal": 0.2, "unequal": np.geomspace(0.01, 1.0, 20)}
 

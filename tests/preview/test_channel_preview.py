@@ -1,6 +1,7 @@
 """`wirelessdl channel` and `plan`: SINR before a run, suspect gains, and what the figure shows."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from conftest import hubs, tiny, tiny_table
 
 from wirelessdl import simulate
 from wirelessdl.preview import figures
-from wirelessdl.preview.channel import link_facts, preview_channel, preview_frequency
+from wirelessdl.preview.channel import fading_facts, link_facts, preview_channel, preview_frequency
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
 
@@ -61,6 +62,41 @@ def test_sinr_before_a_run_counts_those_who_send_in_the_same_turn(radio):
     first = sorted((i, j) for i, j in ring if carried[i, j][0])  # in order of links
     planned = preview_plan(build(stranded(**radio), device="cpu")).sinr_db
     np.testing.assert_allclose(planned, [10 * np.log10(expected[link][0]) for link in first], atol=1e-9)
+
+
+# --- over time
+
+
+@pytest.mark.parametrize("m", [0.7, 1.0, 4.0])
+def test_power_in_time_has_the_m_of_its_fading_model(m):
+    """Independent Nakagami fading, 400 frames of 20 links: m within a tenth, no correlation between frames."""
+    models = [{"model": "log-distance"}, {"model": "nakagami", "m": m}]
+    found = preview_channel(build(tiny(scenario={"rounds": 400}, channel={"models": models}), device="cpu"))
+    fading = fading_facts(found)
+    assert fading.nakagami_m == pytest.approx(m, rel=0.1)
+    assert fading.correlation == pytest.approx(0, abs=0.05)
+
+
+def test_power_in_time_is_as_correlated_as_written_out():
+    models = [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke", "speed_mps": 2.0}]
+    found = preview_channel(build(tiny(scenario={"rounds": 60}, channel={"models": models}), device="cpu"))
+    fading = fading_facts(found)
+    pairs, squares, freedom = [], 0.0, 0
+    for tx, rx in {(tx, rx) for rx in range(4) for tx in range(4) if rx != tx}:
+        _, gain = found.over_time(tx, rx)
+        if not len(gain):
+            continue
+        relative = gain**2 / np.mean(gain**2) - 1
+        pairs += list(pairwise(relative))
+        squares, freedom = squares + np.sum(relative**2), freedom + len(gain) - 1
+    before, after = np.array(pairs).T
+    assert fading.nakagami_m == pytest.approx(freedom / squares, rel=1e-9)
+    assert fading.correlation == pytest.approx(before @ after / np.sqrt(before @ before * (after @ after)), rel=1e-9)
+
+
+def test_power_without_fading_is_constant():
+    found = preview_channel(build(tiny(channel={"models": [{"model": "log-distance"}]}), device="cpu"))
+    assert fading_facts(found).correlation is None
 
 
 # --- over frequency

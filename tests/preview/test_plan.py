@@ -15,7 +15,7 @@ from wirelessdl.cli.plan import _figures
 from wirelessdl.cli.plan import facts as plan_facts
 from wirelessdl.links import Links
 from wirelessdl.mixing import balanced_air, mix, uniform_air
-from wirelessdl.preview.describe import cancelling, describe
+from wirelessdl.preview import cancelling, describe
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.privacy.coalition import group_variance
 from wirelessdl.round.multiplier import Mean, SparseMean, make_multiplier
@@ -135,25 +135,6 @@ def test_under_fading_the_papers_product_stays_biased_and_the_others_do_not():
         "windowed": bias("windowed", False, fading=True),
     }
     assert list(biases.values()) == pytest.approx([0.290, 0.000, 0.015, 0.005, 0.004, 0.013], abs=1e-3), biases
-
-
-@pytest.mark.parametrize("rule", ["product", "mean", "tracked", "windowed"])
-def test_multipliers_resume_where_they_were(rule):
-    rng = np.random.default_rng(0)
-    gain = rng.uniform(0.1, 1.0, (4, 4)) * (1 - np.eye(4))
-    links = Links.from_gain(gain)
-
-    def frame(n):
-        fading = np.random.default_rng(n).rayleigh(size=len(links))
-        return mix(links, links.vector(gain) * fading, np.ones(4), air=uniform_air(links))
-
-    whole, first, second = (make_multiplier(rule, 4) for _ in range(3))
-    values = [whole.advance(frame(n)) for n in range(80)]
-    for n in range(47):
-        first.advance(frame(n))
-    second.restore(first.state())
-    for n in range(47, 80):
-        np.testing.assert_array_equal(second.advance(frame(n)), values[n])
 
 
 def test_the_mean_of_a_large_network_is_that_of_a_small_one_in_less_memory():

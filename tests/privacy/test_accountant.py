@@ -13,7 +13,7 @@ from wirelessdl.privacy import total_epsilon
 from wirelessdl.privacy.accountant import AmplifiedAccountant, EpochAccountant, GaussianAccountant, LinkAccountant
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.ledger import SenderTotals
-from wirelessdl.privacy.rdp import SPARSE_ORDERS, subsampled_rdp
+from wirelessdl.privacy.pld import SPARSE_ORDERS, subsampled_rdp
 from wirelessdl.privacy.terms import PrivacyAssumptions
 
 DELTA = 1e-5

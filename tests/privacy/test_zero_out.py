@@ -12,7 +12,7 @@ from conftest import tiny
 from scipy.stats import norm
 
 import wirelessdl
-from wirelessdl.audit.audit import AuditOptions, audit_scenario
+from wirelessdl.audit import AuditOptions, audit_scenario
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy import total_epsilon, valid_accountants

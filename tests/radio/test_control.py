@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import tiny, tiny_table
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes, assert_same_tables
 from watching import Watched
 
 import wirelessdl
@@ -213,7 +213,7 @@ def test_a_run_with_losses_goes_on_bit_for_bit(multiplier, tmp_path):
     sections = {**LOSSY, "power": power, "trace": {"checkpoint_every": 20}, "scenario": {"rounds": 50}}
     sections["faults"] = {"crashes": {"kind": "exponential", "up_s": 0.2, "down_s": 0.02}, "rejoin": "listen"}
     sections["energy"] = {"receive_w": 0.1, "battery_j": [2e-4, 1.0, 1.0, 1.0]}
-    whole = wirelessdl.simulate(tiny(**sections), out=tmp_path)
+    whole = assert_resumes(tiny(**sections), tmp_path, 33)
     assert whole.nodes["report_lost"].any()
     assert whole.nodes["z_lost"].any()
     assert {"control", "crash", "battery"} <= set(whole.events["kind"])
@@ -222,10 +222,6 @@ def test_a_run_with_losses_goes_on_bit_for_bit(multiplier, tmp_path):
     listened = whole.nodes.query("present and not transmitted")
     assert len(listened)
     np.testing.assert_allclose(listened["energy_control_j"], NUMBER_S * (3 * 1.0 + (2 + 3 * 4) * 0.1), rtol=1e-12)
-    stop = StopAt(33)
-    cut = wirelessdl.simulate(tiny(**sections), out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
-    assert cut.state == "interrupted"
-    assert_same_tables(whole.path, wirelessdl.resume(cut.path).path)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.0])

@@ -12,12 +12,12 @@ import wirelessdl
 from wirelessdl.access import AirSettings
 from wirelessdl.access.digital import Keys, Messages
 from wirelessdl.access.tdma import coloring
-from wirelessdl.audit.audit import AuditOptions, audit_scenario
+from wirelessdl.audit import AuditOptions, audit_scenario
 from wirelessdl.cli.plan import facts
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import metropolis, metropolis_delivered
-from wirelessdl.preview.describe import cancelling
+from wirelessdl.preview import cancelling
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.radio.frame import Frame, Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel

@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 import tomli_w
 from conftest import refusal, tiny_table
+from interrupting import assert_resumes
 from moving import moving
 
-import wirelessdl
 from wirelessdl.channel import path_loss_db
-from wirelessdl.errors import RunInterrupted
 from wirelessdl.gaussian import slot_mu
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology import Connectivity
@@ -44,21 +43,6 @@ def test_links_change_when_and_only_when_physics_says(tmp_path):
         seen.add(frozenset(expected))
     assert len(seen) > 5  # and they did change
     assert "frames" in run.summary["connectivity"]
-
-
-def test_snr_limited_links_equal_brute_force_at_200_nodes():
-    """Every pair by the public loss formula, against the links of the built world."""
-    scenario = moving(network={"nodes": 200, "mobility": "static", "placement": {"kind": "block", "side_m": 300}})
-    world = build(scenario)
-    place, noise_dbm = world.links.geometry.position_m, w_to_dbm(thermal_noise_w(1e7, 7.0))
-    mask = np.zeros((200, 200), bool)
-    for rx in range(200):
-        ground = np.hypot(*(place - place[rx]).T[:2])
-        given = {"frequency_hz": 3.5e9, "tx_height_m": 1.5, "rx_height_m": 1.5, "exponent": 3.2}
-        mask[rx] = 23 - noise_dbm - path_loss_db("log-distance", ground, **given) >= 28.0
-    expected = Links.from_mask(mask, world.links.geometry)
-    np.testing.assert_array_equal(world.links.rx, expected.rx)
-    np.testing.assert_array_equal(world.links.tx, expected.tx)
 
 
 def test_windows_without_joint_connectivity_are_counted():
@@ -108,18 +92,6 @@ def test_slots_have_gains_of_their_own_and_take_their_time():
 # --- survival and mistakes
 
 
-def resumed_equals_whole(scenario, tmp_path, after):
-    whole = simulate(scenario, out=tmp_path / "a")
-    done = []
-    with pytest.raises(RunInterrupted):
-        simulate(scenario, out=tmp_path / "b", on_round=done.append, should_stop=lambda: len(done) >= after)
-    rest = wirelessdl.resume(next((tmp_path / "b").iterdir()))
-    for name in ("rounds", "nodes", "links", "events", "privacy"):
-        pd.testing.assert_frame_equal(getattr(whole, name), getattr(rest, name))
-    assert whole.summary["connectivity"] == rest.summary["connectivity"]
-    return whole
-
-
 @pytest.mark.slow
 def test_motion_clarke_slots_and_interference_resume_to_the_same_tables(tmp_path):
     overrides = ["scenario.rounds=60", "trace.checkpoint_every=20", "network.nodes=8", "radio.bandwidth_hz=1e6"]
@@ -127,7 +99,7 @@ def test_motion_clarke_slots_and_interference_resume_to_the_same_tables(tmp_path
         "urban_snr_k30", overrides=[*overrides, "power.objective='sum'", "radio.phase_error_rad=0.1"]
     )
     assert build(scenario).frame.slots > 1
-    resumed_equals_whole(scenario, tmp_path, 33)
+    assert_resumes(scenario, tmp_path, 33)
 
 
 def test_plans_of_frames_without_links_do_not_depend_on_memory(tmp_path):
@@ -140,7 +112,7 @@ def test_plans_of_frames_without_links_do_not_depend_on_memory(tmp_path):
         privacy={"epsilon_max": 0.5},
         trace={"checkpoint_every": 20},
     )
-    whole = resumed_equals_whole(scenario, tmp_path, 21)
+    whole = assert_resumes(scenario, tmp_path, 21)
     links = whole.links.groupby("round").size().reindex(range(1, 31), fill_value=0)
     assert (links == 0).any()
     assert (links > 0).any()

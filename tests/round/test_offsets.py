@@ -1,7 +1,6 @@
 """Carrier and timing offsets: what is left of a symbol, where the rest goes, what it costs, and what it leaks."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,10 +8,9 @@ import pytest
 import tomli_w
 import torch
 from conftest import refusal, tiny, tiny_table
-from interrupting import assert_same_tables, interrupted
+from interrupting import assert_resumes
 from scipy.sparse import csr_array
 
-import wirelessdl
 from wirelessdl.leakage import link_mu
 from wirelessdl.learning.superposition import Shifted, Superposer, SymbolOffsets, one_slot
 from wirelessdl.links import Geometry, Links
@@ -22,7 +20,7 @@ from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.warnings import scenario_warnings
 from wirelessdl.run.wiring import make_engine, make_observer, run_rounds
-from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.scenario.loader import load_scenario, parse_scenario
 
 CARRIERS = [110.0, -60.0, 20.0, -90.0]  # Hz
 CLOCKS = [0.0, 3e-7, -2e-7, 1e-7]  # s, at symbols of 1e-6 s
@@ -228,8 +226,7 @@ def test_receivers_that_hear_one_sender_at_a_time_compensate_flight_time(access,
         pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name), check_exact=True)
 
 
-def test_a_run_in_flight_goes_on_to_the_same_tables(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_in_flight_goes_on_to_the_same_tables(tmp_path):
     table = tiny_table(
         scenario={"rounds": 45},
         network=FAR,
@@ -237,9 +234,7 @@ def test_a_run_in_flight_goes_on_to_the_same_tables(tmp_path, monkeypatch):
         radio={"flight_time": True, "timing_error_s": 1e-7, "thermal_noise": True},
         trace={"checkpoint_every": 20, "flush_every": 20},
     )
-    Path("tiny.toml").write_text(tomli_w.dumps(table))
-    whole = simulate(load_scenario("tiny.toml"), out="whole")
-    assert_same_tables(wirelessdl.resume(interrupted(27)).path, whole.path)
+    assert_resumes(parse_scenario(table), tmp_path, 27)
 
 
 @pytest.mark.slow
@@ -281,14 +276,11 @@ def test_equal_offsets_change_no_bit(radio, tmp_path):
     assert build(tiny(radio=radio), device="cpu").offsets is None
 
 
-def test_a_run_with_offsets_goes_on_to_the_same_tables(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_with_offsets_goes_on_to_the_same_tables(tmp_path):
     radio = {"cfo_hz": SPREAD, "timing_offset_s": {"kind": "choice", "values": [0.0, 2e-7]}, "phase_error_rad": 0.1}
     table = tiny_table(scenario={"rounds": 45}, radio=radio, trace={"checkpoint_every": 20, "flush_every": 20})
-    Path("tiny.toml").write_text(tomli_w.dumps(table))
-    whole = simulate(load_scenario("tiny.toml"), out="whole")
+    whole = assert_resumes(parse_scenario(table), tmp_path, 27)
     assert whole.links.phase_rad.abs().max() > 0.3
-    assert_same_tables(wirelessdl.resume(interrupted(27)).path, whole.path)
 
 
 # --- symbols alone

@@ -22,9 +22,13 @@ LINKS = Links.from_pairs(np.array([0, 0, 1, 2]), np.array([1, 2, 0, 1]), Geometr
 GAINS = [np.array([0.5, 0.9, 1.4, 0.2]), np.array([1.1, 0.3, 0.6, 0.7])]
 
 
-def releases(protocol="hardened", credited_thermal_w=0.0, orthogonal=False, full_power_radius=None, **more):
-    pending = PendingGradients(K)
-    pending.restore({"gamma": PENDING, "multiplier": MULTIPLIER})
+def releases(
+    protocol="hardened", credited_thermal_w=0.0, orthogonal=False, full_power_radius=None, stage=False, **more
+):
+    pending = PendingGradients(K, stage=stage)
+    pending.restore(
+        {"gamma": PENDING, "multiplier": MULTIPLIER, "stage_own": np.zeros(K), "stage_coalition": np.zeros(K)}
+    )
     return Releases(
         ReleaseSettings(protocol, RHO, SENSITIVITY, credited_thermal_w, orthogonal, full_power_radius, **more), pending
     )
@@ -57,6 +61,80 @@ def expected_links(shift, sigma, thermal_w=0.0, slots=2, alone=False):
             found.append(shift[tx] * gain[link] * math.sqrt(ALPHA[tx] * POWER_W[tx] / masking))
         worst.append(max(found))
     return worst
+
+
+def assert_pending(pending, gamma, multiplier):
+    np.testing.assert_array_equal((pending.gamma, pending.multiplier), (gamma, multiplier))
+
+
+def test_a_gradient_is_pending_from_its_step_until_it_is_sent_or_withdrawn():
+    nobody, pending = np.zeros(4, dtype=bool), PendingGradients(4)
+    assert_pending(pending, np.zeros(4), np.zeros(4))
+    assert pending.stage == {}
+    first = pending.update(
+        stepped=np.array([True, True, True, False]), absent=nobody, learning_rate=0.5, multiplier=np.arange(2.0, 6.0)
+    )
+    assert_pending(pending, [0.5, 0.5, 0.5, 0.0], [2.0, 3.0, 4.0, 0.0])
+    assert first.withdraw.tolist() == first.keep.tolist() == [False] * 4
+    assert first.step.tolist() == [1.0, 1.5, 2.0, 0.0]
+    pending.withdraw(np.array([False, True, False, False]))
+    pending.withdraw(np.array([False, False, False, True]))
+    assert_pending(pending, [0.5, 0.0, 0.5, 0.0], [2.0, 0.0, 4.0, 0.0])
+    absent = np.array([False, False, True, False])
+    mixed = pending.update(stepped=nobody, absent=absent, learning_rate=0.25, multiplier=np.arange(6.0, 10.0))
+    assert_pending(pending, [0.0, 0.0, 0.5, 0.0], [0.0, 0.0, 4.0, 0.0])  # who mixed holds what was sent
+    assert mixed.withdraw.tolist() == [False, True, False, True]
+    assert mixed.keep.tolist() == absent.tolist()
+    assert mixed.step.tolist() == [0.0] * 4
+    last = pending.update(stepped=nobody, absent=nobody, learning_rate=0.25, multiplier=np.ones(4))
+    assert not last.withdraw.any()  # once
+
+
+def test_frames_of_a_gram_stage_are_one_release_and_its_charges_are_part_of_the_state():
+    pending = PendingGradients(2, stage=True)
+    pending.begin(np.array([0.5, 0.25]), np.array([3.0, 2.0]))
+    pending.withdraw(np.array([False, True]))
+    held = pending.hold(absent=np.array([True, False]))
+    assert_pending(pending, [0.5, 0.0], [3.0, 0.0])
+    assert (held.withdraw.tolist(), held.keep.tolist(), held.step.tolist()) == (
+        [False, True],
+        [True, False],
+        [1.5, 0.0],
+    )
+    assert not pending.hold(absent=np.zeros(2, dtype=bool)).withdraw.any()
+    # a billionth more than the largest is charged
+    np.testing.assert_allclose(pending.beyond("own", np.array([3.0, 0.0])), [3.0, 0.0], rtol=2e-9)
+    stored = pending.state()
+    assert sorted(stored) == ["gamma", "multiplier", "stage_coalition", "stage_own"]
+    restored = PendingGradients(2, stage=True)
+    restored.restore(stored)
+    stored["stage_own"][:] = 9.0
+    for each in (pending, restored):
+        assert_pending(each, [0.5, 0.0], [3.0, 0.0])
+    np.testing.assert_allclose(restored.beyond("own", np.array([5.0, 1.0])), [4.0, 1.0], rtol=1e-8)
+    np.testing.assert_array_equal(restored.beyond("own", np.array([5.0, 1.0])), [0.0, 0.0])
+    np.testing.assert_allclose(restored.beyond("coalition", np.array([5.0, 1.0])), [5.0, 1.0], rtol=1e-8)
+
+
+def test_a_frame_of_a_gram_stage_is_charged_with_what_it_adds_and_without_the_least_step():
+    sigma = np.array([0.9, 1.6, 0.4])
+    terms = releases(least_step=10.0, stage=True)
+    frames = [
+        terms.release(7, np.ones(K, dtype=bool), frame(), plan(), POWER_W, sigma, GAMMA, stage=True) for _ in range(2)
+    ]
+    np.testing.assert_allclose(frames[0].own_mu, releases().promised_mu(plan(), sigma), rtol=2e-9)
+    np.testing.assert_array_equal(frames[1].own_mu, np.zeros(K))  # one release
+    assert frames[0].stage
+
+
+def test_models_are_apart_by_noise_on_air_and_a_step():
+    sigma, on_air, step = np.array([0.9, 1.6, 0.4]), np.array([True, False, True]), (GAMMA * THETA * 0.7) ** 2
+    noise = sum(on_air * (1 - ALPHA) / ALPHA * sigma**2) / 2
+    found = releases(step_rms=0.7).apart_square(plan(), sigma, GAMMA, on_air)
+    assert found == pytest.approx(noise + step, rel=1e-14)
+    one = releases(step_rms=0.7).apart_square(plan(), sigma, GAMMA, np.array([True, False, False]))
+    assert one == pytest.approx((1 - ALPHA[0]) / ALPHA[0] * sigma[0] ** 2 + step, rel=1e-14)
+    assert releases(step_rms=0.7).apart_square(plan(), sigma, GAMMA, np.zeros(K, dtype=bool)) == pytest.approx(step)
 
 
 def test_noise_is_aligned_with_the_pending_gradient_or_printed():

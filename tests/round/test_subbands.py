@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 import tomli_w
 from conftest import refusal, tiny, tiny_table
-from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
-from wirelessdl.errors import RunInterrupted
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
 from wirelessdl.radio.frame import Frame, subband_offset_hz
 from wirelessdl.round.engine import Hooks
@@ -202,42 +200,6 @@ def test_proven_totals_are_those_of_one_band_and_of_a_hand_count(tmp_path):
 
 
 # --- resume and refusals
-
-
-def test_stopped_and_resumed_with_subbands_gives_the_same_tables(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    table = tiny_table(
-        scenario={"rounds": 30},
-        channel={
-            "models": [
-                {"model": "log-distance"},
-                {"model": "tdl", "profile": "exponential", "process": "clarke", "speed_mps": 2.0},
-            ]
-        },
-        radio={
-            "subbands": 4,
-            "bandwidth_hz": 4e6,
-            "csi": {"kind": "pilots", "symbols": 4},
-            "thermal_noise": True,
-            "timing_offset_s": [0.0, 3e-8, -2e-8, 1e-8],
-            "phase_error_rad": 0.1,
-        },
-        power={"schedule": "adaptive", "objective": "own-noise"},
-        learning=SMALL,
-        trace={"blocks": True, "checkpoint_every": 20, "flush_every": 20},
-    )
-    (tmp_path / "wide.toml").write_text(tomli_w.dumps(table))
-    scenario = wirelessdl.load_scenario("wide.toml")
-    whole = simulate(scenario, out="whole").path
-    stop = StopAt(26)
-    with pytest.raises(RunInterrupted) as stopped:
-        simulate(scenario, out="cut", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert stopped.value is not None
-    resumed = wirelessdl.resume(next((tmp_path / "cut").iterdir())).path
-    assert_same_tables(resumed, whole)
-    first, second = (wirelessdl.open_run(path).blocks for path in (resumed, whole))
-    assert len(first) == 30 * 12 * 4
-    pd.testing.assert_frame_equal(first, second, check_exact=True)
 
 
 @pytest.mark.parametrize(

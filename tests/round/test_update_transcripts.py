@@ -11,6 +11,8 @@ from exact_transcripts import Transcript
 
 UPDATES = ("momentum", "nesterov", "weight-decay", "push-sum")
 SCENARIOS = 120  # drawn
+# of these, the node that is attacked crashes before it sends a gradient, or no hub reaches it
+SILENT = {40, 50, 101, 111}
 OWN = {"noise": "independent"}
 PAIRS = {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4}
 
@@ -86,7 +88,7 @@ def test_all_that_is_heard_and_worked_with_tells_exactly_what_is_charged(number)
     transcript = Transcript(scenario, node)
     others = [k for k in range(transcript.world.nodes) if k != node]
     own = transcript.charged("own")
-    assert own > 0 or number in (40, 111)  # in these it crashes before it sends a gradient
+    assert own > 0 or number in SILENT
     assert transcript.mu(others) == pytest.approx(own, rel=1e-6)  # least squares of about a hundred numbers
     if scenario.privacy.noise.name == "pairwise":
         assert max(transcript.mu((other,)) for other in others) <= transcript.charged() * (1 + 1e-6)

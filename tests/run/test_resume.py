@@ -15,6 +15,7 @@ from conftest import tiny, tiny_table
 from interrupting import HIDDEN_STATE, StopAt, assert_same_tables, interrupted
 
 import wirelessdl
+from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import ContractError, TraceError
 from wirelessdl.run import session
 from wirelessdl.scenario.loader import load_scenario
@@ -33,6 +34,15 @@ def whole(finished, here):
 def test_stopped_at_any_round_goes_on_to_the_same_tables(round, whole):
     run = interrupted(round)
     assert_same_tables(wirelessdl.resume(run).path, whole)
+
+
+@pytest.mark.parametrize("stopped", [1, 2])
+def test_shuffled_epochs_go_on_from_before_the_first_gradient_is_sent(stopped, tmp_path):
+    scenario = tiny(scenario={"rounds": 4}, learning={"sampling": "shuffled"})
+    whole, stop = wirelessdl.simulate(scenario, out=tmp_path / "whole"), StopAt(stopped)
+    part = wirelessdl.simulate(scenario, out=tmp_path / "part", on_round=stop.on_round, should_stop=stop.should_stop)
+    assert verify(part.path).problems == ()
+    assert_same_tables(wirelessdl.resume(part.path).path, whole.path)
 
 
 def test_parts_written_after_the_checkpoint_are_discarded(whole):

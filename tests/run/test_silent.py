@@ -2,17 +2,16 @@
 
 import shutil
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import command_line, tiny, tiny_table
-from interrupting import StopAt, assert_same_tables
+from interrupting import assert_resumes
 
 import wirelessdl
-from wirelessdl.errors import RunInterrupted, ScenarioError
+from wirelessdl.errors import ScenarioError
 from wirelessdl.run.build import build
-from wirelessdl.run.session import resume, simulate
+from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import parse_scenario
 
 ROUNDS = 60
@@ -110,11 +109,7 @@ def test_silent_runs_can_be_read_and_what_needs_links_says_that_there_are_none(c
 @pytest.mark.parametrize("which", SILENT)
 def test_interrupted_silent_runs_go_on_to_the_same_tables(which, tmp_path):
     crashes = {"crashes": {"kind": "exponential", "up_s": 0.1, "down_s": 0.02}, "rejoin": "listen"}
-    scenario, stop = silent(which, faults=crashes), StopAt(33)
-    whole = simulate(scenario, out=tmp_path / "whole")
-    with pytest.raises(RunInterrupted) as caught:
-        simulate(scenario, out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
-    assert_same_tables(resume(Path(caught.value.folder)).path, whole.path)
+    whole = assert_resumes(silent(which, faults=crashes), tmp_path, 33)
     assert whole.summary["epsilon_total"] == 0.0
     assert (whole.events["kind"] == "crash").any()
 
@@ -188,3 +183,12 @@ def test_one_node_has_no_links_on_any_graph():
     for topology in ({"kind": "k-regular", "degree": 4}, {"kind": "small-world"}, {"kind": "snr", "min_snr_db": 0}):
         world = build(tiny(network={"nodes": 1, "topology": topology}))
         assert len(world.links) == 0
+
+
+def test_an_automatic_rate_needs_no_rho_where_nothing_is_sent():
+    """No noise is made of rho: a baseline without links may step further than rho times the rate allows."""
+    sets = ["learning.learning_rate=auto", "scenario.rounds=3", "network.nodes=4"]
+    scenario = wirelessdl.load_scenario("urban_er_k20", baseline="local", overrides=sets)
+    run = wirelessdl.simulate(scenario, out=None)
+    assert scenario.privacy.rho * run.rounds["learning_rate"].max() > 1
+    assert run.summary["epsilon_total"] == 0

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from in_process import quick_table
-from interrupting import StopAt, assert_same_tables
+from interrupting import StopAt, assert_resumes
 
 import wirelessdl
 from wirelessdl import ContractError, ScenarioError
@@ -101,13 +101,8 @@ def test_lower_power_and_jamming_are_what_links_show():
 
 
 def test_a_resumed_run_lives_it_again_bit_for_bit(mine, tmp_path):
-    given, stop = scenario(*mine), StopAt(6)  # while the link is blocked and the node away
-    whole = wirelessdl.simulate(given, out=tmp_path / "whole")
-    part = wirelessdl.simulate(given, out=tmp_path / "part", on_round=stop.on_round, should_stop=stop.should_stop)
-    assert part.state == "interrupted"
-    again = wirelessdl.resume(part.path)
-    assert len(again.rounds) == 20
-    assert_same_tables(again.path, whole.path)
+    whole = assert_resumes(scenario(*mine), tmp_path, 6)  # while the link is blocked and the node away
+    assert len(whole.rounds) == 20
 
 
 def test_a_process_that_draws_elsewhere_is_refused_when_it_is_resumed(tmp_path):

@@ -115,7 +115,7 @@ def hold_to_the_rules(table):
     stepped = np.sum([event.record.stepped for event in watched.events["learning.update"]], axis=0)
     assert (charged <= stepped).all()
     if hasattr(engine.stages.multiplier, "z"):
-        assert (np.diagonal(engine.stages.multiplier.z) > 0).all()
+        assert (np.diagonal(engine.stages.multiplier.memory["z"]) > 0).all()
     # energy adds up: parts to a round, rounds to what batteries lost
     energy, used = world.simulation.energy, np.zeros(world.nodes)
     for slot in slots:

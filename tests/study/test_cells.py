@@ -83,6 +83,15 @@ def test_baselines_drop_the_keys_that_they_decide():
     assert [cell.cell for cell in found] == [f"c{n:03d}" for n in range(len(found))]
 
 
+def test_a_trusted_holder_is_run_once_for_each_epsilon_that_it_publishes_under():
+    base = load_scenario("urban_er_k20")
+    grid = {"privacy.epsilon_total": [0.5, 2.0], "privacy.pair_ratio": [1.0, 2.0], "radio.power_dbm": [20, 30]}
+    _, found = cells(base, grid=grid, baselines=["central-dp"])
+    central = [cell for cell in found if cell.baseline]
+    assert values(central) == [{"privacy.epsilon_total": 0.5}, {"privacy.epsilon_total": 2.0}]
+    assert [cell_scenario(base, cell).privacy.epsilon_total for cell in central] == [0.5, 2.0]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

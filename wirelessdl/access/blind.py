@@ -26,14 +26,15 @@ errors are none. Non-neighbours that are heard (`radio.interference = "physical"
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.access import AirSettings, Carried, CarryPreview, MeanErrors, Sending, Step, halves
+from wirelessdl.access.passes import Emission
 from wirelessdl.access.weights import FrameWeights, SlotWeights, Weigher, under_offsets
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.channel.antennas import Complex, towards_sum
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import Mixing
@@ -101,23 +102,15 @@ class BlindCarrier(Weigher):
         missed = np.abs(_columns(carried.steps, given.on_air) - 1.0)
         return replace(carried, rounds={"column_error": float(np.sqrt(np.mean(missed**2))) if missed.size else np.nan})
 
-    def weigh(
-        self,
-        source: Literal["w", "held"],
-        channel: FrameChannel,
-        plan: PowerPlan,
-        amplitude: FloatArray,
-        listening: BoolArray,
-        turn: IntArray,
-    ) -> FrameWeights:
+    def weigh(self, of: Emission) -> FrameWeights:
         """Of a step; each that follows finds less disagreement."""
-        found = [self._received(channel, slot, amplitude, listening) for slot in channel.slots]
+        channel = of.channel
+        found = [self._received(of, slot) for slot in channel.slots]
         self._apart *= float(np.mean([one.left for one in found]))
         return FrameWeights(tuple(self._weights(channel, slot, one) for slot, one in zip(channel.slots, found)))
 
-    def _received(
-        self, channel: FrameChannel, slot: SlotChannel, amplitude: FloatArray, listening: BoolArray
-    ) -> Received:
+    def _received(self, of: Emission, slot: SlotChannel) -> Received:
+        channel, amplitude = of.channel, of.amplitude
         links, heard = channel.links, channel.heard
         assert slot.antennas is not None
         assert slot.antennas_est is not None
@@ -125,7 +118,7 @@ class BlindCarrier(Weigher):
         if slot.phase_rad is not None:  # what carriers turn after the pilots
             h = h * np.exp(1j * slot.phase_rad)
         estimate = slot.antennas_est if channel.neighbour is None else slot.antennas_est[:, channel.neighbour]
-        return receive(links, heard, estimate * amplitude[links.tx], h, self._noise_w / self._apart, listening)
+        return receive(links, heard, estimate * amplitude[links.tx], h, self._noise_w / self._apart, of.listening)
 
     def _weights(self, channel: FrameChannel, slot: SlotChannel, found: Received) -> SlotWeights:
         links, heard, own = channel.links, channel.heard, 1.0 - found.share

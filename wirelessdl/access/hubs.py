@@ -353,7 +353,7 @@ class HubCarrier(Carrier):
 
     def _through_beams(self, h: NDArray[np.complex128], size: FloatArray, noise_w: FloatArray) -> FloatArray:
         """SNR[hub, node] through each hub's best beam, and on the way back, the weaker; h: [M, K, K], size: [K, K]."""
-        power_w = self._power_w
+        power_w = self._given.power_w
         scaled = h * np.sqrt(power_w / noise_w[:, None])
         back = (size**2 * power_w / noise_w[:, None]).T
         return np.stack([heard_through(scaled[:, hub], back[hub], self._near_snr) for hub in range(len(back))])

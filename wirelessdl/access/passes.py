@@ -10,8 +10,8 @@ nodes, once. Both are public, and neither depends on where a run was resumed.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,26 @@ from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 _MAX_NODES_EVERY_FRAME = 64  # up to which the spectrum of every frame is worth computing
 
 
+@dataclass(frozen=True, eq=False)
+class Emission:
+    """What the weights of a step rest on: its gains, and who sends how.
+
+    source: "w", or what nodes hold; amplitude: [K] square root of the power that each sender's v has; listening: [K]
+    nodes that take the mean of what they hear; turn: [K] in which each node sends.
+    """
+
+    source: Literal["w", "held"]
+    channel: FrameChannel
+    plan: PowerPlan
+    amplitude: FloatArray
+    listening: BoolArray
+    turn: IntArray
+
+
 class MixingPasses:
     """Decides on passes; keeps the spectrum of large networks. weigh: `Weigher.weigh`."""
 
-    def __init__(self, kind: str, weigh: Callable[..., Any]):
+    def __init__(self, kind: str, weigh: Callable[[Emission], Any]):
         self._kind, self._weigh = kind, weigh
         self._expected: NDArray[Any] | None = None
         self._kept: dict[int, Passes] = {}
@@ -41,7 +57,7 @@ class MixingPasses:
             return
         mean = replace(channel, slots=(SlotChannel(channel.mean, channel.mean),), further=(), subbands=1)
         amplitude = np.sqrt(plan.alpha * plan.power_w)
-        weights = self._weigh("held", mean, plan, amplitude, np.zeros(nodes, dtype=bool), turn)
+        weights = self._weigh(Emission("held", mean, plan, amplitude, np.zeros(nodes, dtype=bool), turn))
         self._expected = expected_spectrum(weights.known)
 
     def steps(self, given: Sending, release: Step) -> tuple[Step, ...]:
@@ -60,7 +76,8 @@ class MixingPasses:
             )
         )
         first, *rest = ({"heard": heard, "before": before} for heard, before in each)
-        weights = [self._weigh("held", one, given.plan, amplitude, nobody, given.turns.turn) for one in channels]
+        sent = given.plan, amplitude, nobody, given.turns.turn
+        weights = [self._weigh(Emission("held", one, *sent)) for one in channels]
         held = (Step("held", of, power_w, **taken, limit=limit) for of, taken in zip(weights, rest))
         return (replace(release, **first), *held)
 

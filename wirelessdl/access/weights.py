@@ -11,14 +11,14 @@ subband of a slot.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.access import AirSettings, Carried, Carrier, Sending, Step
-from wirelessdl.access.passes import MixingPasses
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.access.passes import Emission, MixingPasses
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
 from wirelessdl.mixing import (
@@ -103,36 +103,15 @@ class Weigher(Carrier):
         self._passes = MixingPasses(given.mixing, self.weigh)
         self._last: dict[str, tuple[tuple[NDArray[Any], ...], FrameWeights]] = {}
 
-    def weigh(
-        self,
-        source: Literal["w", "held"],
-        channel: FrameChannel,
-        plan: PowerPlan,
-        amplitude: FloatArray,
-        listening: BoolArray,
-        turn: IntArray,
-    ) -> FrameWeights:
-        """Weights of a step from its gains, normalised by the receivers' estimates.
-
-        amplitude: [K] square root of the power that each sender's v has; listening: [K] nodes that take the mean of
-        what they hear; turn: [K] in which each node sends.
-        """
-        basis = (
-            channel.links.rx,
-            channel.links.tx,
-            amplitude,
-            listening,
-            turn,
-            *(values for s in channel.slots for values in _values(s)),
-        )
-        last = self._last.get(source)
+    def weigh(self, of: Emission) -> FrameWeights:
+        """Weights of a step from its gains, normalised by the receivers' estimates."""
+        links, slots = of.channel.links, of.channel.slots
+        basis = (links.rx, links.tx, of.amplitude, of.listening, of.turn, *(v for slot in slots for v in _values(slot)))
+        last = self._last.get(of.source)
         if last is not None and _same(basis, last[0]):
             return last[1]
-        known = self._known(channel, plan, amplitude, listening)
-        weights = FrameWeights(
-            tuple(self._slot(channel, slot, mixing, amplitude, turn) for slot, mixing in zip(channel.slots, known))
-        )
-        self._last[source] = (basis, weights)
+        weights = FrameWeights(tuple(self._slot(of, slot, known) for slot, known in zip(slots, self._known(of))))
+        self._last[of.source] = (basis, weights)
         return weights
 
     def expect(self, channel: FrameChannel, plan: PowerPlan, schedule: Turns) -> None:
@@ -140,28 +119,22 @@ class Weigher(Carrier):
 
     def carry(self, given: Sending) -> Carried:
         amplitude = np.sqrt(given.model_w)
-        weights = self.weigh("w", given.channel, given.plan, amplitude, given.listening, given.turns.turn)
+        weights = self.weigh(Emission("w", given.channel, given.plan, amplitude, given.listening, given.turns.turn))
         return Carried(self._passes.steps(given, Step.release(weights, given.model_w)))
 
-    def _known(
-        self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
-    ) -> tuple[Mixing, ...]:
+    def _known(self, of: Emission) -> tuple[Mixing, ...]:
         """Weights of every slot as receivers know them, on the graph's links."""
         raise NotImplementedError
 
-    def _reaching(
-        self, channel: FrameChannel, slot: SlotChannel, known: Mixing, amplitude: FloatArray, turn: IntArray
-    ) -> FloatArray:
+    def _reaching(self, of: Emission, slot: SlotChannel, known: Mixing) -> FloatArray:
         """Weight of all that arrives, `[heard]`, by the gains as they are."""
         raise NotImplementedError
 
-    def _slot(
-        self, channel: FrameChannel, slot: SlotChannel, known: Mixing, amplitude: FloatArray, turn: IntArray
-    ) -> SlotWeights:
-        links, heard = channel.links, channel.heard
+    def _slot(self, of: Emission, slot: SlotChannel, known: Mixing) -> SlotWeights:
+        links, heard = of.channel.links, of.channel.heard
         if slot.gain is slot.gain_est and slot.phase_rad is None and heard is links and self._offsets is None:
             return SlotWeights(known, known, None)
-        reaching = self._reaching(channel, slot, known, amplitude, turn)
+        reaching = self._reaching(of, slot, known)
         if self._offsets is not None:
             return under_offsets(known, heard, reaching, slot, self._offsets)
         if slot.phase_rad is None:
@@ -178,28 +151,19 @@ class AllAtOnce(Weigher):
         super().__init__(given)
         self._from_block = given.balance_from == "block"
 
-    def _known(
-        self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
-    ) -> tuple[Mixing, ...]:
-        links, slots = channel.links, channel.slots
-        gain_est = np.stack([channel.of_links(slot.gain_est) for slot in slots])
+    def _known(self, of: Emission) -> tuple[Mixing, ...]:
+        links, slots = of.channel.links, of.channel.slots
+        gain_est = np.stack([of.channel.of_links(slot.gain_est) for slot in slots])
         air = uniform_air(links)
-        if plan.balance == "receiver":
-            gains = gain_est if self._from_block else [channel.mean_gain]
-            air = np.stack([balanced_air(links, gain, amplitude) for gain in gains])
-        air = np.broadcast_to(np.where(listening, 1.0, air), (len(slots), links.nodes))
-        return tuple(mix(links, slot, amplitude, air=one) for slot, one in zip(gain_est, air))
+        if of.plan.balance == "receiver":
+            gains = gain_est if self._from_block else [of.channel.mean_gain]
+            air = np.stack([balanced_air(links, gain, of.amplitude) for gain in gains])
+        air = np.broadcast_to(np.where(of.listening, 1.0, air), (len(slots), links.nodes))
+        return tuple(mix(links, slot, of.amplitude, air=one) for slot, one in zip(gain_est, air))
 
-    def _reaching(
-        self,
-        channel: FrameChannel,
-        slot: SlotChannel,
-        known: Mixing,
-        amplitude: FloatArray,
-        turn: IntArray,
-    ) -> FloatArray:
-        heard = channel.heard
-        return np.asarray(known.scale[heard.rx] * slot.gain * amplitude[heard.tx])
+    def _reaching(self, of: Emission, slot: SlotChannel, known: Mixing) -> FloatArray:
+        heard = of.channel.heard
+        return np.asarray(known.scale[heard.rx] * slot.gain * of.amplitude[heard.tx])
 
 
 class OneByOne(Weigher):
@@ -212,21 +176,17 @@ class OneByOne(Weigher):
         super().__init__(given)
         self._least_gain = least_gain
 
-    def _known(
-        self,
-        channel: FrameChannel,
-        plan: PowerPlan,
-        amplitude: FloatArray,
-        listening: BoolArray,
-    ) -> tuple[Mixing, ...]:
-        links, given = channel.links, (amplitude, listening, self._least_gain)
-        return tuple(metropolis(links, channel.of_links(slot.gain_est), *given) for slot in channel.slots)
+    def _known(self, of: Emission) -> tuple[Mixing, ...]:
+        channel, given = of.channel, (of.amplitude, of.listening, self._least_gain)
+        return tuple(metropolis(channel.links, channel.of_links(slot.gain_est), *given) for slot in channel.slots)
 
-    def _reaching(
-        self, channel: FrameChannel, slot: SlotChannel, known: Mixing, amplitude: FloatArray, turn: IntArray
-    ) -> FloatArray:
-        gain_est = channel.of_links(slot.gain_est)
-        return _one_at_a_time(known, gain_est, amplitude, turn, channel.heard, slot.gain)
+    def _reaching(self, of: Emission, slot: SlotChannel, known: Mixing) -> FloatArray:
+        """A receiver takes all of a turn as if it came from its neighbour there."""
+        links, heard, turn = known.links, of.channel.heard, of.turn
+        sent = of.channel.of_links(slot.gain_est) * of.amplitude[links.tx]
+        factor = np.zeros((links.nodes, int(turn.max(initial=0)) + 1))
+        factor[links.rx, turn[links.tx]] = np.divide(known.link, sent, out=np.zeros_like(sent), where=sent > 0)
+        return np.asarray(factor[heard.rx, turn[heard.tx]] * slot.gain * of.amplitude[heard.tx])
 
 
 class UserWeigher(Weigher):
@@ -236,17 +196,11 @@ class UserWeigher(Weigher):
         super().__init__(given)
         self._name, self._ask = name, ask
 
-    def _known(
-        self,
-        channel: FrameChannel,
-        plan: PowerPlan,
-        amplitude: FloatArray,
-        listening: BoolArray,
-    ) -> tuple[Mixing, ...]:
-        links, found = channel.links, []
+    def _known(self, of: Emission) -> tuple[Mixing, ...]:
+        links, listening, found = of.channel.links, of.listening, []
         on_air = np.bincount(links.tx, minlength=links.nodes) > 0
-        for slot in channel.slots:
-            weight, own, noise = self._ask(links, channel.of_links(slot.gain_est), amplitude, on_air)
+        for slot in of.channel.slots:
+            weight, own, noise = self._ask(links, of.channel.of_links(slot.gain_est), of.amplitude, on_air)
             if listening.any():  # what such a node holds was never sent: none of it may stay
                 total = np.bincount(links.rx, weight, minlength=links.nodes)
                 takes, scale = listening & (total > 0) & (noise > 0), np.where(total > 0, total, 1.0)
@@ -256,15 +210,8 @@ class UserWeigher(Weigher):
             found.append(Mixing(links, weight, own, noise))
         return tuple(found)
 
-    def _reaching(
-        self,
-        channel: FrameChannel,
-        slot: SlotChannel,
-        known: Mixing,
-        amplitude: FloatArray,
-        turn: IntArray,
-    ) -> FloatArray:
-        if channel.heard is not channel.links:
+    def _reaching(self, of: Emission, slot: SlotChannel, known: Mixing) -> FloatArray:
+        if of.channel.heard is not of.channel.links:
             raise ContractError(f'radio.access: {self._name} with radio.interference "physical": use "none"')
         return np.asarray(known.link * slot.gain / np.where(slot.gain_est > 0, slot.gain_est, 1.0))
 
@@ -296,17 +243,6 @@ def under_offsets(
     shifted = tuple((delay, *parts(reaching * share, nothing)) for delay, share in shares.items())
     actual = Mixing(heard, itself.link * offsets.attenuation(heard), known.own, known.scale)
     return SlotWeights(known, actual, None, SymbolWeights(itself, crosstalk, shifted))
-
-
-def _one_at_a_time(
-    known: Mixing, gain_est: FloatArray, amplitude: FloatArray, turn: IntArray, heard: Links, gain: FloatArray
-) -> FloatArray:
-    """Weight of all that is heard, `[heard]`: a receiver takes all of a turn as if it came from its neighbour there."""
-    links = known.links
-    sent = gain_est * amplitude[links.tx]
-    factor = np.zeros((links.nodes, int(turn.max(initial=0)) + 1))
-    factor[links.rx, turn[links.tx]] = np.divide(known.link, sent, out=np.zeros_like(sent), where=sent > 0)
-    return np.asarray(factor[heard.rx, turn[heard.tx]] * gain * amplitude[heard.tx])
 
 
 def _values(slot: SlotChannel) -> tuple[FloatArray, ...]:

@@ -6,11 +6,13 @@ learner, models = run.learner(), run.final_models()
 learner.accuracy(models)
 """
 
+import io
 import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -22,6 +24,7 @@ from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.scenario.objects import UserPart, named_objects
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.trace.catalog import ListedRun, run_status
 from wirelessdl.trace.checkpoint import load_checkpoints
 from wirelessdl.trace.files import require_outside
 from wirelessdl.trace.run import Run as TracedRun
@@ -75,9 +78,18 @@ class Run(TracedRun):
         return f"Run({self.path.name!r}, in memory)" if self._keeper is not None else super().__repr__()
 
     def _repr_html_(self) -> str:
-        from wirelessdl.analysis.notebook import run_html
-
-        return run_html(self, "in memory" if self._keeper is not None else str(self.path))
+        """Scenario, state, accuracy, epsilon with its adversary, warnings; accuracy over rounds."""
+        status = run_status(self.path)
+        place = "in memory" if self._keeper is not None else str(self.path)
+        lines = [
+            f"<b>{escape(status.scenario)}</b>: {escape(status.state)}, round {status.round} of {status.rounds}",
+            _results(status),
+            f"<small>{escape(quote(place))}</small>",
+        ]
+        lines += [f"<small>warning: {escape(quote(text, 400))}</small>" for text in self.summary.get("warnings", [])]
+        if status.error:
+            lines.append(f"<small>error: {escape(quote(status.error, 400))}</small>")
+        return f"<div>{'<br>'.join(line for line in lines if line)}</div>{_curve(self)}"
 
     @property
     def state(self) -> State:
@@ -155,9 +167,9 @@ class Run(TracedRun):
     def leakage(self, tx: int, rx: int | None = None) -> "pd.DataFrame":
         """What a node leaked over the rounds, to everyone together; with rx, also what single slots told that node.
 
-        `wirelessdl/analysis/leakage.py` has the columns; `run.plot("leakage", links=[(tx, rx)])` draws them.
+        `wirelessdl/analysis/figures/__init__.py` has the columns; `run.plot("leakage", links=[(tx, rx)])` draws them.
         """
-        from wirelessdl.analysis.leakage import leakage
+        from wirelessdl.analysis.figures import leakage
 
         return leakage(self, tx, rx)
 
@@ -317,3 +329,41 @@ def prepared(scenario: Scenario | str | Path, overrides: Overrides, parts: Mappi
             "load_scenario gives"
         )
     return scenario.replace(overrides, **parts) if overrides or parts else scenario
+
+
+def _results(status: ListedRun) -> str:
+    from wirelessdl.privacy.terms import adversary_in_short, protected
+
+    words = [] if status.accuracy is None else [f"test accuracy {status.accuracy:.1%}"]
+    if status.epsilon is not None:
+        size = f"{'at most ' if status.bound else ''}{status.epsilon:.3g}"
+        against = adversary_in_short(status.coalition, declared=status.declared)
+        words.append(f"epsilon {size} for {protected(status.unit, status.adjacency)}, against {against}")
+    return escape(", ".join(words))
+
+
+def _curve(run: Run) -> str:
+    """Accuracy over rounds, worst to best node shaded; nothing before the second evaluation."""
+    from matplotlib.figure import Figure  # without pyplot: nothing is left open, whatever the session's backend
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    from wirelessdl.analysis.style import BLUE
+
+    try:
+        frame = run.evaluated
+    except TraceError:
+        return ""
+    if len(frame) < 2:
+        return ""
+    figure = Figure(figsize=(3.2, 1.7), layout="constrained")
+    axis = figure.add_subplot()
+    axis.fill_between(frame["round"], frame["accuracy_min"], frame["accuracy_max"], color=BLUE, alpha=0.2, linewidth=0)
+    axis.plot(frame["round"], frame["accuracy_mean"], color=BLUE, linewidth=1.2)
+    axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axis.yaxis.set_major_locator(MaxNLocator(4))
+    axis.tick_params(labelsize=7)
+    axis.set_xlabel("round", fontsize=7)
+    axis.spines[["top", "right"]].set_visible(False)
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()[out.getvalue().index("<svg") :]

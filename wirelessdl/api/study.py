@@ -7,6 +7,7 @@ study.mean(by=["privacy.epsilon_max"], of="accuracy_mean")
 import multiprocessing
 import warnings
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from wirelessdl.api.run import Run, open_run
 from wirelessdl.arrays import USUAL_ERRORS
-from wirelessdl.errors import StudyError
+from wirelessdl.errors import StudyError, quote
 from wirelessdl.scenario.objects import UserPart, named_objects
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
@@ -29,9 +30,16 @@ class Study(IndexedStudy):
     _objects: Mapping[str, UserPart] = {}
 
     def _repr_html_(self) -> str:
-        from wirelessdl.analysis.notebook import study_html
-
-        return study_html(self)
+        """Name, how many runs are finished, and the mean accuracy of every cell with its 95% interval."""
+        index = self.index
+        done = int((index["status"] == "finished").sum())
+        head = f"<b>{escape(quote(self.manifest['name'], 100))}</b>: {done} of {len(index)} runs finished"
+        place = f"<small>{escape(quote(self.path))}</small>"
+        if not done or "accuracy_mean" not in index:
+            return f"<div>{head}<br>{place}</div>"
+        means = self.mean(by=["baseline", *self.varied])
+        table = means.to_html(index=False, float_format="{:.4g}".format, na_rep="", border=0, max_rows=40)
+        return f"<div>{head}<br>{place}</div>{table}"
 
     def runs(self) -> list[Run]:  # type: ignore[override]
         """The finished runs, opened, in the order of the index."""

@@ -29,9 +29,8 @@ from scipy.linalg import solve_triangular
 from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.audit.collusion import closed_form_error, noise_covariance
 from wirelessdl.audit.recording import Recording
-from wirelessdl.audit.wiretap import Wiretap, unnoised_models, wiretap
+from wirelessdl.audit.wiretap import Wiretap, closed_form_error, noise_covariance, unnoised_models, wiretap
 from wirelessdl.learning.announced import send_announced
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.audit.collusion import partner_terms
+from wirelessdl.audit.wiretap import partner_terms
 from wirelessdl.learning.records import RoundInput
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.terms import Proven

@@ -18,7 +18,7 @@ from wirelessdl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from wirelessdl.audit.audit import AuditReport
+    from wirelessdl.audit import AuditReport
 
 
 @click.command(epilog="Example: wirelessdl audit quickstart --set learning.sampling=full --trials 4000")
@@ -58,7 +58,7 @@ def command(
     that is proven. Exits with 1 where a check is refuted, or the attack exceeds the proof: then the engine does not do
     what is charged.
     """
-    from wirelessdl.audit.audit import AuditOptions, audit_scenario
+    from wirelessdl.audit import AuditOptions, audit_scenario
     from wirelessdl.cli.progress import frames_bar
 
     given = overrides if nodes is None else (*overrides, f"network.nodes={nodes}")

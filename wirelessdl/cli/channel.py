@@ -26,7 +26,7 @@ from wirelessdl.cli.progress import frames_bar
 from wirelessdl.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from wirelessdl.preview.channel import ChannelPreview, FrequencyPreview, LinkFacts
+    from wirelessdl.preview.channel import ChannelPreview, FadingFacts, FrequencyPreview, LinkFacts
     from wirelessdl.run.build import World
 
 _MAX_LINKS_PER_END = 3  # links of either end of the list
@@ -115,8 +115,10 @@ def _picked(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
 def _facts(
     world: "World", found: "ChannelPreview", facts: "LinkFacts", band: "FrequencyPreview | None"
 ) -> dict[str, Any]:
+    from wirelessdl.preview.channel import fading_facts
     from wirelessdl.units import to_s
 
+    fading = fading_facts(found)
     columns = ("tx", "rx", "frames", "distance_m", "gain_db", "deepest_db", "snr_db", "sinr_db")
     rows = zip(*(getattr(facts, name).tolist() for name in columns))
     return {
@@ -127,6 +129,12 @@ def _facts(
         "in_sight": float(np.mean(found.state == LOS)) if world.condition.matters else None,
         "behind_vehicles": float(np.mean(found.state == NLOSV)) if world.condition.matters else None,
         "coherence_s": world.coherence_s,
+        "fading": None
+        if fading is None
+        else {
+            "nakagami_m": fading.nakagami_m if np.isfinite(fading.nakagami_m) else None,
+            "frame_correlation": fading.correlation,
+        },
         "payload_s": to_s(world.frame.slots * world.frame.payload_ns),
         "payload_slots": world.frame.slots,
         "frequency": None
@@ -144,6 +152,16 @@ def _facts(
     }
 
 
+def _fading(fading: "FadingFacts") -> str:
+    """Variation of power over frames, in words."""
+    if fading.correlation is None:
+        return "constant"
+    return (
+        f"as Nakagami with m = {fading.nakagami_m:.3g} (Rayleigh: 1); "
+        f"correlation of frame to frame {fading.correlation:.2f}"
+    )
+
+
 def _band(band: "FrequencyPreview") -> str:
     """Subbands and delay spread, in words."""
     words = [f"{counted(len(band.offset_hz), 'subband')} of {band.subband_hz / 1e6:.4g} MHz"]
@@ -155,7 +173,8 @@ def _band(band: "FrequencyPreview") -> str:
 def _summary(
     world: "World", found: "ChannelPreview", facts: "LinkFacts", band: "FrequencyPreview | None"
 ) -> Iterator[tuple[str, str]]:
-    from wirelessdl.preview.describe import coherence
+    from wirelessdl.preview import coherence
+    from wirelessdl.preview.channel import fading_facts
 
     chain = " + ".join(part.name for part in world.scenario.channel.models)
     yield "channel", f"{chain} at {world.scenario.channel.frequency_hz / 1e9:g} GHz"
@@ -167,6 +186,8 @@ def _summary(
     yield "SINR at full power", _spread(facts.sinr_db, "dB")
     yield "deepest fade", _spread(facts.deepest_db, "dB against the mean")
     yield "in time", coherence(world)
+    if (fading := fading_facts(found)) is not None:
+        yield "power in time", _fading(fading)
     if found.carry is not None:
         yield found.carry.title, found.carry.words
     if band is not None:

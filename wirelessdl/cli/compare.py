@@ -65,13 +65,15 @@ def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_js
 
 
 def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
-    from wirelessdl.analysis.baselines import BASELINES, beside, in_one_line
     from wirelessdl.analysis.releases import terms_of
     from wirelessdl.analysis.runs import (
+        BASELINES,
+        beside,
         differing,
         figure_rows,
         final_figures,
         format_value,
+        in_one_line,
         labels,
         open_runs,
         protects,

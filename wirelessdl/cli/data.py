@@ -13,7 +13,7 @@ from rich.table import Table
 from wirelessdl.cli.options import wide_console
 
 if TYPE_CHECKING:
-    from wirelessdl.learning.data.packages import Report
+    from wirelessdl.learning.data.fetch import Report
 
 _SHIPPED = "fashion-mnist-subset"
 _MAX_STEPS = 1000  # of a conversion; more are bytes

@@ -43,7 +43,7 @@ _PLAN_FACTS = (
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def check(chosen: ScenarioChoice, as_json: bool) -> None:
     """Check SCENARIO, with its parts, data, gains and power plan, and print what would run. Writes nothing."""
-    from wirelessdl.preview.describe import cancelling, describe
+    from wirelessdl.preview import cancelling, describe
     from wirelessdl.preview.plan import preview_plan
     from wirelessdl.run.build import build
     from wirelessdl.run.warnings import scenario_warnings
@@ -129,7 +129,7 @@ def _forecast(one: "Forecast") -> dict[str, float]:
 def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str, str]]:
     import numpy as np
 
-    from wirelessdl.preview.describe import cancelling, promise, totals
+    from wirelessdl.preview import cancelling, promise, totals
     from wirelessdl.privacy.terms import AMPLIFIED
 
     plan, pi, backoff = found.plan, found.plan.perron, found.plan.backoff_db

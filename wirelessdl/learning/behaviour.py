@@ -27,8 +27,7 @@ from wirelessdl.errors import ContractError
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.gradients.batched import WRITES, UserGradients, asked_scores
-from wirelessdl.learning.gradients.strategy import Strategy, sample_losses
+from wirelessdl.learning.gradients.batched import WRITES, Strategy, UserGradients, asked_scores, sample_losses
 from wirelessdl.learning.gradients.threads import Ghost, Threads
 from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.module import ModuleLearner, name_of

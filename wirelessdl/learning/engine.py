@@ -42,14 +42,13 @@ from wirelessdl.learning.gradients.batched import ClosedForm, UserGradients, unw
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.gram import Gram
 from wirelessdl.learning.models import is_built_in
-from wirelessdl.learning.models.convex import known_objective
+from wirelessdl.learning.models.closed_form import known_objective
 from wirelessdl.learning.models.module import ModuleLearner, name_of, require_fit
 from wirelessdl.learning.records import RoundInput, RoundResult, Settings
 from wirelessdl.learning.runtime import Need, Workers, memory_need, one_thread, pick_device, require_memory
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.superposition import consensus_distance, project_
-from wirelessdl.learning.updates.running import RunningUpdate
-from wirelessdl.learning.updates.twins import try_declaration
+from wirelessdl.learning.updates.running import RunningUpdate, try_declaration
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}

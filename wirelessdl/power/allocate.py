@@ -25,8 +25,8 @@ import scipy
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.links import Geometry, Links
+from wirelessdl.mixing import balancing_amplitudes
 from wirelessdl.power.aligned import Aligned
-from wirelessdl.power.balance import balancing_amplitudes
 from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
 
 Objective: TypeAlias = Literal["sum", "max-min", "min-noise", "own-noise"]

@@ -40,8 +40,15 @@ from scipy.sparse import csr_array
 from wirelessdl.arrays import FloatArray
 from wirelessdl.chebyshev import Passes, Response, fitted, plain, response
 from wirelessdl.links import Links
-from wirelessdl.mixing import Mixing, balanced_air, expected_spectrum, mix, sparse
-from wirelessdl.power.balance import balancing_amplitudes, part_of_the_way
+from wirelessdl.mixing import (
+    Mixing,
+    balanced_air,
+    balancing_amplitudes,
+    expected_spectrum,
+    mix,
+    part_of_the_way,
+    sparse,
+)
 
 RATIOS = (0.0, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 EXPONENTS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 1.0)

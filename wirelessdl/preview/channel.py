@@ -173,6 +173,42 @@ def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
     )
 
 
+@dataclass(frozen=True)
+class FadingFacts:
+    """How the received power of links varies over frames, each link against its own mean; motion is part of it.
+
+    nakagami_m: m of the Nakagami distribution of the same variance, 1 / var(P / mean P); infinity: no variation.
+    correlation: of P / mean P in a frame with the same link's in the next; None where nothing varies.
+    """
+
+    nakagami_m: float
+    correlation: float | None
+
+
+def fading_facts(found: ChannelPreview) -> FadingFacts | None:
+    """Over all links with power that exist in two frames or more; None without any."""
+    _, _, _, gain = found.rows()
+    number = np.concatenate([frame.links.number for frame in found.frames])
+    of_link = np.unique(number, return_inverse=True)[1]
+    frames = np.bincount(of_link)
+    mean = np.bincount(of_link, weights=gain**2) / frames
+    counted = (frames > 1)[of_link] & (mean > 0)[of_link]
+    if not counted.any():
+        return None
+    from_mean = gain[counted] ** 2 / mean[of_link[counted]] - 1.0
+    # an unbiased variance: each link's own mean has been taken off
+    variance = np.sum(from_mean**2) / np.sum(frames[np.unique(of_link[counted])] - 1)
+    if variance < 1e-20:
+        return FadingFacts(np.inf, None)
+    frame = np.repeat(np.arange(len(found.frames)), [len(seen.links) for seen in found.frames])[counted]
+    order = np.lexsort((frame, of_link[counted]))
+    value, frame, of = from_mean[order], frame[order], of_link[counted][order]
+    follows = (of[1:] == of[:-1]) & (frame[1:] == frame[:-1] + 1)
+    before, after = value[:-1][follows], value[1:][follows]
+    scale = np.sqrt(np.sum(before**2) * np.sum(after**2))
+    return FadingFacts(float(1 / variance), float(np.sum(before * after) / scale) if scale > 0 else None)
+
+
 def _sinr_db(world: World, found: ChannelPreview) -> FloatArray:
     """SINR of every link in every frame's first slot, everyone at full power; alone where an access lays out frames."""
     noise_w = np.full(world.nodes, world.noise_w) + world.self_interference * world.power_w

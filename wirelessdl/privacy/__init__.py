@@ -2,7 +2,7 @@
 
 from wirelessdl.privacy.accountant import AmplifiedAccountant, GaussianAccountant
 from wirelessdl.privacy.ledger import FrameRelease, Ledger, Statement
-from wirelessdl.privacy.rdp import subsampled_rdp
+from wirelessdl.privacy.pld import subsampled_rdp
 from wirelessdl.privacy.terms import PrivacyAssumptions, valid_accountants
 from wirelessdl.privacy.totals import calibrate, total_epsilon
 

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
-from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
+from wirelessdl.privacy.pld import SPARSE_ORDERS, convert, rdp_table
 
 
 class Accountant(Protocol):
@@ -80,8 +80,8 @@ class EpochAccountant:
     """Shuffled epochs without amplification: a sample takes part once in an epoch, so the epoch's largest mu^2 counts.
 
     A transmission holds the gradient of the round in which its sender last transmitted. total: [streams, 4], the sum
-    of mu^2 over finished epochs, the largest mu^2 of the current epoch, its number, and the round of the gradient that
-    is sent next. epoch_rounds: [streams] rounds of an epoch.
+    of mu^2 over finished epochs, the largest mu^2 of the current epoch, its number from 1 on, and the round of the
+    gradient that is sent next, 0 for none. epoch_rounds: [streams] rounds of an epoch.
     """
 
     name = "gdp"
@@ -103,7 +103,7 @@ class EpochAccountant:
 
     def _charged(self, stream: IntArray, mu: FloatArray) -> FloatArray:
         finished, largest, epoch, gradient_round = self.total[stream].T
-        now = np.floor((gradient_round - 1) / self._rounds[stream])
+        now = np.ceil(gradient_round / self._rounds[stream])
         fresh = now != epoch
         return np.stack(
             [

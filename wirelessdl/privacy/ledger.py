@@ -34,8 +34,7 @@ from wirelessdl.privacy.accountant import (
     LinkAccountant,
 )
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
-from wirelessdl.privacy.pld import BEYOND, compose
-from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
+from wirelessdl.privacy.pld import BEYOND, SPARSE_ORDERS, compose, convert, rdp_table
 from wirelessdl.privacy.terms import PrivacyAssumptions, View, profile_of
 
 

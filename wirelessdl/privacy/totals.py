@@ -15,8 +15,7 @@ from wirelessdl.arrays import IntArray
 from wirelessdl.errors import UnsoundError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.pld import BEYOND, compose
-from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
+from wirelessdl.privacy.pld import ALL_ORDERS, BEYOND, SPARSE_ORDERS, compose, subsampled_rdp
 from wirelessdl.privacy.terms import (
     Accountant,
     Adjacency,

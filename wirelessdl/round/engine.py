@@ -46,9 +46,8 @@ from wirelessdl.radio.offsets import Offsets
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.planning import BudgetGate, Planner
-from wirelessdl.round.records import Charged, FrameDecision, ProvenTotal, RoundRecord, fire_frame
+from wirelessdl.round.records import Charged, FrameDecision, ProvenTotal, RoundRecord, Segments, fire_frame
 from wirelessdl.round.releases import PendingGradients, Releases
-from wirelessdl.round.segments import Segments
 from wirelessdl.trace.checkpoint import array_problem, arrays_of
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s

@@ -21,13 +21,13 @@ A broadcast on the control channel may be lost. Of Z, the others then use the ro
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.mixing import Mixing, perron_vector
 from wirelessdl.scenario.schema import Scenario
@@ -38,54 +38,49 @@ WINDOW = 30  # rounds of one Z of `windowed`
 Rule: TypeAlias = Literal["balanced", "product", "mean", "tracked", "windowed", "none", "fixed"]
 
 
-class Multiplier(Protocol):
+class Multiplier:
+    """A rule, and what it remembers: arrays by name, which a checkpoint holds."""
+
+    def __init__(self, **memory: NDArray[Any]):
+        self.memory = memory
+
     def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:
         """Multipliers of this round, given what receivers believe its mixing to be.
 
         sent: [K] nodes that broadcast; lost: [K] those of them that nobody heard; None: all, and none of them.
         """
+        raise NotImplementedError
 
-    def state(self) -> dict[str, NDArray[Any]]: ...
+    def state(self) -> dict[str, NDArray[Any]]:
+        return dict(self.memory)
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.memory = dict(state)
 
 
-class Fixed:
+class Fixed(Multiplier):
     """The same for everyone, always."""
 
     def __init__(self, nodes: int, value: float):
+        super().__init__()
         self._value = np.full(nodes, value)
 
     def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:  # noqa: ARG002
         return self._value
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        pass
+class Product(Multiplier):
+    """1/z_ii, round t using Z of the rounds before (paper eq. 14). heard: each row as the others last heard it."""
 
-
-class Product:
-    """1/z_ii, round t using Z of the rounds before (paper eq. 14)."""
-
-    def __init__(self, nodes: int, *, lossy: bool = False):
-        self.z = np.eye(nodes)
-        self._heard = self.z if lossy else None  # each row as the others last heard it
+    def __init__(self, nodes: int, *, lossy: bool = False, **memory: NDArray[Any]):
+        super().__init__(z=np.eye(nodes), **({"heard": np.eye(nodes)} if lossy else {}), **memory)
 
     def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:
-        value = 1.0 / np.diagonal(self.z)
-        if self._heard is not None and sent is not None and lost is not None:
-            self._heard = np.where((sent & ~lost)[:, None], self.z, self._heard)
-        self.z = _mixed(mixing, self.z, self._heard, lost)
-        return value
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {"z": self.z} if self._heard is None else {"z": self.z, "heard": self._heard}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self.z = state["z"]
-        self._heard = self._heard if self._heard is None else state["heard"]
+        z, heard = self.memory["z"], self.memory.get("heard")
+        if heard is not None and sent is not None and lost is not None:
+            heard = self.memory["heard"] = np.where((sent & ~lost)[:, None], z, heard)
+        self.memory["z"] = _mixed(mixing, z, heard, lost)
+        return np.asarray(1.0 / np.diagonal(z))
 
 
 def _mixed(mixing: Mixing, z: FloatArray, heard: FloatArray | None, lost: BoolArray | None) -> FloatArray:
@@ -101,86 +96,65 @@ class Windowed(Product):
     """1 over the mean diag(Z) of finished windows; the running product until the first one ends."""
 
     def __init__(self, nodes: int, *, lossy: bool = False):
-        super().__init__(nodes, lossy=lossy)
-        self._sum, self._rounds = np.zeros(nodes), 0
+        super().__init__(nodes, lossy=lossy, sum=np.zeros(nodes), rounds=np.zeros(1, dtype=np.int64))
 
     def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:
-        value, finished = super().advance(mixing, sent, lost), self._rounds // WINDOW
-        if finished:
-            value = np.asarray(finished / self._sum)
-        self._rounds += 1
-        if self._rounds % WINDOW == 0:
-            self._sum, self.z = self._sum + np.diagonal(self.z), np.eye(len(self.z))
-            self._heard = self._heard if self._heard is None else self.z  # the unit matrix, which everybody knows
+        value, now, done = super().advance(mixing, sent, lost), self.memory, int(self.memory["rounds"][0])
+        if done // WINDOW:
+            value = np.asarray(done // WINDOW / now["sum"])
+        now["rounds"] = np.array([done + 1])
+        if (done + 1) % WINDOW == 0:
+            unit = np.eye(len(now["z"]))  # which everybody knows
+            now.update(sum=now["sum"] + np.diagonal(now["z"]), z=unit, **({"heard": unit} if "heard" in now else {}))
         return value
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {**super().state(), "sum": self._sum, "rounds": np.array([self._rounds])}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        super().restore(state)
-        self._sum, self._rounds = state["sum"], int(state["rounds"][0])
-
-
-class Mean:
-    """1/pi of the mean mixing so far."""
+class Mean(Multiplier):
+    """1/pi of the mean mixing so far. count: rounds in each row's sum."""
 
     def __init__(self, nodes: int):
-        self._sum = np.zeros((nodes, nodes))
-        self._count: IntArray = np.zeros(nodes, dtype=np.int64)  # rounds in each row's sum
+        super().__init__(sum=np.zeros((nodes, nodes)), count=np.zeros(nodes, dtype=np.int64))
 
     def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:  # noqa: ARG002
         weights = mixing.dense if lost is None else np.where(lost[:, None], 0.0, mixing.dense)
-        self._sum, self._count = self._sum + weights, self._count + (1 if lost is None else ~lost)
-        count = self._count[:, None]
+        total = self.memory["sum"] = self.memory["sum"] + weights
+        self.memory["count"] = self.memory["count"] + (1 if lost is None else ~lost)
+        count = self.memory["count"][:, None]
         try:
             # of a row that nobody has heard yet nothing is known: all weights alike
-            pi = perron_vector(np.where(count > 0, self._sum / np.maximum(count, 1), 1.0 / len(count)))
+            pi = perron_vector(np.where(count > 0, total / np.maximum(count, 1), 1.0 / len(count)))
         except np.linalg.LinAlgError:  # so far the air falls apart: no pi, and theta caps what follows
-            return np.full(len(self._sum), np.inf)
+            return np.full(len(total), np.inf)
         return np.where(pi > 0, 1.0 / np.where(pi > 0, pi, 1.0), np.inf)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {"sum": self._sum, "count": self._count}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._sum, self._count = state["sum"], state["count"]
-
-
-class Tracked:
+class Tracked(Multiplier):
     """1 over the mean of p_t = A_t^T p_(t-1), the weight that the first models have by now."""
 
     def __init__(self, nodes: int):
-        self._p, self._mean, self._count = np.full(nodes, 1.0 / nodes), np.full(nodes, 1.0 / nodes), 0
+        super().__init__(p=np.full(nodes, 1 / nodes), mean=np.full(nodes, 1 / nodes), count=np.zeros(1, dtype=np.int64))
 
     def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:  # noqa: ARG002
-        links, at = mixing.links, self._p
+        links, at, mean, count = mixing.links, self.memory["p"], self.memory["mean"], self.memory["count"] + 1
         # of a receiver whose number was lost, its senders use none: it keeps its share to itself
         given = mixing.link if lost is None else np.where(lost[links.rx], 0.0, mixing.link)
         own = mixing.own if lost is None else np.where(lost, 1.0, mixing.own)
         moved = own * at + np.bincount(links.tx, weights=given * at[links.rx], minlength=len(at))
-        self._p = moved / moved.sum()  # rows sum to 1 but for errors of CSI
-        self._count += 1
-        self._mean = self._mean + (self._p - self._mean) / min(self._count, MEMORY)
-        return np.asarray(1.0 / self._mean)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {"p": self._p, "mean": self._mean, "count": np.array([self._count])}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._p, self._mean, self._count = state["p"], state["mean"], int(state["count"][0])
+        p = moved / moved.sum()  # rows sum to 1 but for errors of CSI
+        mean = mean + (p - mean) / min(int(count[0]), MEMORY)
+        self.memory.update(p=p, mean=mean, count=count)
+        return np.asarray(1.0 / mean)
 
 
-class SparseMean:
+class SparseMean(Multiplier):
     """1/pi of the mean mixing so far, in a large network: of links that ever were, not of all pairs.
 
-    Of a row that nobody has heard yet nothing is known: all its links of this round weigh alike.
+    weights: rx * K + tx of every weight that was ever there, rising (up to 2^53 whole in float64, too), and its sum. Of
+    a row that nobody has heard yet nothing is known: all its links of this round weigh alike.
     """
 
     def __init__(self, nodes: int):
-        self._number = np.zeros(0, dtype=np.int64)  # rx * K + tx of every weight that was ever there, rising
-        self._sum: FloatArray = np.zeros(0)
-        self._count: IntArray = np.zeros(nodes, dtype=np.int64)
+        super().__init__(weights=np.zeros((2, 0)), count=np.zeros(nodes, dtype=np.int64))
 
     def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:  # noqa: ARG002
         nodes, links = mixing.links.nodes, mixing.links
@@ -190,17 +164,18 @@ class SparseMean:
         row = np.concatenate([links.rx, np.arange(nodes)])
         if lost is not None:
             weight = np.where(lost[row], 0.0, weight)
-        every = np.union1d(self._number, number)
+        before = self.memory["weights"][0].astype(np.int64)
+        every = np.union1d(before, number)
         total = np.zeros(len(every))
-        total[np.searchsorted(every, self._number)] = self._sum
+        total[np.searchsorted(every, before)] = self.memory["weights"][1]
         total[np.searchsorted(every, number)] += weight
-        self._number, self._sum = every, total
-        self._count = self._count + (1 if lost is None else ~lost)
+        count = self.memory["count"] + (1 if lost is None else ~lost)
+        self.memory.update(weights=np.stack([every.astype(np.float64), total]), count=count)
         rx, tx = np.divmod(every, nodes)
-        unheard = self._count == 0
+        unheard = count == 0
         alike = np.zeros(len(every))
         alike[np.searchsorted(every, number)] = 1.0 / (links.degree[row] + 1.0)
-        mean = np.where(unheard[rx], alike, total / np.maximum(self._count, 1)[rx])
+        mean = np.where(unheard[rx], alike, total / np.maximum(count, 1)[rx])
         weights = scipy.sparse.csr_array((mean, (rx, tx)), shape=(nodes, nodes))
         try:
             pi = perron_vector(weights)
@@ -208,15 +183,11 @@ class SparseMean:
             return np.full(nodes, np.inf)
         return np.where(pi > 0, 1.0 / np.where(pi > 0, pi, 1.0), np.inf)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        # one array: numbers up to 2^53 are whole in float64, too
-        return {"weights": np.stack([self._number.astype(np.float64), self._sum]), "count": self._count}
-
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        number, self._sum = state["weights"]
-        self._number, self._count = number.astype(np.int64), state["count"]
-        last = len(self._count) ** 2 - 1
-        if not (np.all(np.diff(self._number) > 0) and np.all((self._number >= 0) & (self._number <= last))):
+        super().restore(state)
+        number = self.memory["weights"][0].astype(np.int64)
+        last = len(self.memory["count"]) ** 2 - 1
+        if not (np.all(np.diff(number) > 0) and np.all((number >= 0) & (number <= last))):
             raise ContractError("the checkpoint names weights of links that do not exist; it was changed")
 
 

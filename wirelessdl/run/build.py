@@ -41,7 +41,7 @@ from wirelessdl.scenario.objects import UserPart, stream_name
 from wirelessdl.scenario.part import PROCESSES, Part, UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.scenario.section import values_of
-from wirelessdl.sim.processes import UserProcess, UserProcesses
+from wirelessdl.sim.medium import UserProcess, UserProcesses
 from wirelessdl.sim.simulation import EventSimulation
 from wirelessdl.streams import Streams
 from wirelessdl.trace.events import Listener, user_listeners

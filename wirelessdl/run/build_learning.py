@@ -120,6 +120,8 @@ def _least_rate(builder: Builder, schedule: Schedule) -> float:
     for round, rate in enumerate(rates, start=1):
         if not (math.isfinite(rate) and rate > 0):
             raise builder.fail(f"learning.learning_rate is {rate} in round {round}; must be a finite number > 0")
+    if builder.scenario.silent:  # no noise
+        return min(rates)
     largest = max(rates)
     if rho * min(rates) < _MIN_SIGMA:
         raise builder.fail(

@@ -187,7 +187,7 @@ class _Session:
         connect_log(self.engine.trace, parse_log(options.log))
         self._wandb = None
         if wants_wandb(options.log):
-            from wirelessdl.trace.wandb_log import WandbLog
+            from wirelessdl.trace.events import WandbLog
 
             self._wandb = WandbLog()
             self.recorder.on_rounds = self._wandb.rounds

@@ -5,17 +5,6 @@ A baseline is a named set of overrides: what else the same nodes could do with t
 A baseline changes what it is about and, beyond that, only what would not go together with it; the task, the data and
 their partition, the schedule and the rounds are the scenario's. `central` alone changes the partition: one node has all
 data. Overrides of the user's own come after it and win.
-
-    local        no links: every node learns from its own data, sends nothing and leaks nothing
-    central      all data at one node, which sends nothing: what no network can beat
-    central-dp   all data at one trusted node that publishes its model with noise every round: what no network of nodes
-                 that trust nobody can beat on average, at the same epsilon; the scenario's step and sampling rate
-    d-psgd       decentralized SGD on ideal links: TDMA, Metropolis weights, no noise, no multiplier
-    no-privacy   the scenario without privacy noise
-    own-noise    the scenario with independent noise per node
-    tdma         the scenario with one sender after another instead of over-the-air computation
-    digital      the same with quantised, coded messages that are repeated until they arrive
-    server       the scenario with a server in the middle instead of any other alignment
 """
 
 import tomllib

@@ -21,8 +21,7 @@ from wirelessdl.memory import fewer_collections
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
 from wirelessdl.radio.frame import Frame, Participation, Transmissions
 from wirelessdl.sim.faults import Crashes, Stragglers
-from wirelessdl.sim.medium import Frames, Medium, NodeStates
-from wirelessdl.sim.processes import UserProcesses
+from wirelessdl.sim.medium import Frames, Medium, NodeStates, UserProcesses
 from wirelessdl.sim.timing import ComputeTime, Policy
 from wirelessdl.streams import Streams
 from wirelessdl.units import to_ns, to_s

@@ -43,6 +43,7 @@ _MEANINGLESS = {
         "privacy.coalition",
     ),
 }
+_PUBLISHES = "radio.access=published"
 _OF_GRADIENTS = ("privacy.clip_norm", "privacy.clipping", "privacy.protocol", "privacy.unit")
 
 
@@ -346,6 +347,8 @@ def _matters(key: str, overrides: Sequence[str]) -> bool:
         decided = override.partition("=")[0]
         if key == decided or key.startswith(f"{decided}.") or decided.startswith(f"{key}."):
             return False
+        if key.startswith("privacy.") and override == "network.topology=none" and _PUBLISHES in overrides:
+            continue  # nobody hears a neighbour, and what is published is charged all the same
         if key.startswith(_MEANINGLESS.get(override, ())) and key not in _OF_GRADIENTS:
             return False
     return True

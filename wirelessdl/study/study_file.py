@@ -6,16 +6,7 @@ seeds = 3
 [study.grid]
 "privacy.epsilon_max" = [0.5, 1, 2, inf]
 
-What `wirelessdl reproduce` reads besides:
-
-[study.protocols.hardened.set]
-"privacy.protocol" = "hardened"
-[study.scales.smoke]
-seeds = 1
-set = { "scenario.rounds" = 20 }
-[[study.figures]]
-name = "claim"
-x = "epsilon_link_total"
+All keys, with what `wirelessdl reproduce` reads besides: docs/studies.md.
 """
 
 import json

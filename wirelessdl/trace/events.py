@@ -26,13 +26,14 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wirelessdl.arrays import read_only
 from wirelessdl.contract import Guard
-from wirelessdl.errors import ScenarioError, nearest
+from wirelessdl.errors import ScenarioError, TraceError, nearest
 from wirelessdl.units import format_range
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ _COMPONENTS = {
 }
 
 
-WANDB = "wandb"  # in --log: the rounds table to Weights & Biases, see `trace.wandb_log.WandbLog`
+WANDB = "wandb"  # in --log: the rounds table to Weights & Biases, see `WandbLog`
 
 
 def wants_wandb(text: str) -> bool:
@@ -193,3 +194,42 @@ def _figure(name: str, value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{name} {format_range(value)} ({len(value)})" if value.size else f"no {name}"
     return f"{name} {value:.4g}" if isinstance(value, int | float) else ""
+
+
+class WandbLog:
+    """`--log wandb`: the rounds table, as it is written, to an offline run of Weights & Biases in ./wandb.
+
+    No key, and nothing is sent: `wandb sync` is the user's own decision. Every column by its name, step: the round.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import wandb
+        except ImportError:
+            raise TraceError(
+                "--log wandb needs a package that is not installed; install it with: pip install wirelessdl[wandb]"
+            ) from None
+        self._wandb = wandb
+        self._run: Any = None
+
+    def begin(self, folder: Path, scenario: dict[str, Any]) -> None:
+        """The run in this directory begins, or goes on."""
+        settings = self._wandb.Settings(silent=True, console="off", disable_git=True, save_code=False)
+        self._run = self._wandb.init(
+            project="wirelessdl", name=folder.name, config=scenario, mode="offline", settings=settings
+        )
+
+    def rounds(self, columns: Mapping[str, Any]) -> None:
+        """Rows of the rounds table; what is null there is left out."""
+        for n, round in enumerate(np.asarray(columns["round"]).tolist()):
+            row = {name: np.ma.asarray(values)[n] for name, values in columns.items() if name != "round"}
+            numbers = {name: value for name, value in row.items() if value is not np.ma.masked and _is_number(value)}
+            self._run.log({name: float(value) for name, value in numbers.items()}, step=int(round))
+
+    def finish(self, *, sound: bool) -> None:
+        if self._run is not None:
+            self._run.finish(exit_code=0 if sound else 1)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and bool(np.isfinite(value))

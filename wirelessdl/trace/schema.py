@@ -103,7 +103,8 @@ _COLUMNS = {
         attacks              bool   -    whether it sent something else than its model (faults.byzantine)
         accuracy             float  -    test accuracy; null without evaluation, and of attackers
         loss                 float  nat  mini-batch loss at the point of the gradient; null without a gradient
-        grad_norm            float  -    norm of the clipped gradient; null without a gradient
+        grad_norm            float  -    norm of the clipped gradient, or of the step over its size where the update
+                                         makes it (kind step); null without a gradient
         nonfinite_gradients  int    -    gradients that were not finite and counted as zero: samples of the batch
                                          (per-sample clipping), or the whole gradient (batch clipping); null without a
                                          gradient

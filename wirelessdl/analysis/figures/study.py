@@ -20,8 +20,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 
 from wirelessdl.analysis.families import Curve, Family, Request, as_frame, end_points, learning_curves
-from wirelessdl.analysis.labels import Labels, escape_math, labels_of
 from wirelessdl.analysis.runs import format_value
+from wirelessdl.analysis.study_tables import Labels, escape_math, labels_of
 from wirelessdl.analysis.style import COLUMN, DASHES, FORMATS, GREY, TEXT, look, require_format, save, styled
 from wirelessdl.errors import TraceError, quote
 from wirelessdl.trace.files import open_regular, write_text

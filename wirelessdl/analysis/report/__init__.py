@@ -11,10 +11,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy.special import stdtrit
 
 import wirelessdl
-from wirelessdl.analysis.baselines import BASELINES, Beside, beside
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import (
+    BASELINES,
+    Beside,
+    beside,
     differing,
     figure_rows,
     final_figures,

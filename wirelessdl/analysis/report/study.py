@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 
 from wirelessdl.analysis.families import CURVE_COLUMNS, adversary_of_rows, curve_frame, scenario_name
-from wirelessdl.analysis.labels import COLUMNS
 from wirelessdl.analysis.report import made_page, one_line, require_writable
 from wirelessdl.analysis.report.content import numbers, thinned
 from wirelessdl.analysis.runs import adjacency_of, common_rounds, format_value, mean_band
-from wirelessdl.analysis.study_tables import cell_name, study_differences
+from wirelessdl.analysis.study_tables import COLUMNS, cell_name, study_differences
 from wirelessdl.errors import TraceError, quote
 from wirelessdl.trace.files import read_regular, write_text
 from wirelessdl.trace.soundness import require_sound

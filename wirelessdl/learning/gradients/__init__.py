@@ -24,8 +24,7 @@ import torch
 from wirelessdl.contract import RAISED, capability, formatted
 from wirelessdl.errors import ContractError
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.gradients.batched import ClosedForm, UserGradients, Vectorised
-from wirelessdl.learning.gradients.strategy import GradientJob, Loop, Strategy
+from wirelessdl.learning.gradients.batched import ClosedForm, GradientJob, Loop, Strategy, UserGradients, Vectorised
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.module import ModuleLearner

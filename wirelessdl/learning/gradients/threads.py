@@ -41,8 +41,7 @@ from wirelessdl.learning.clipping import (
     sum_samples,
     wide,
 )
-from wirelessdl.learning.gradients.batched import Vectorised
-from wirelessdl.learning.gradients.strategy import GradientJob, sample_losses
+from wirelessdl.learning.gradients.batched import GradientJob, Vectorised, sample_losses
 from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.module import scores_in_chunks, statistics
 

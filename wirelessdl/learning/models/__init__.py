@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 MODELS = LazyClasses(
     {
         "softmax": ("wirelessdl.learning.models.closed_form", "Softmax"),
-        "logistic": ("wirelessdl.learning.models.convex", "Logistic"),
-        "ridge": ("wirelessdl.learning.models.convex", "Ridge"),
+        "logistic": ("wirelessdl.learning.models.closed_form", "Logistic"),
+        "ridge": ("wirelessdl.learning.models.closed_form", "Ridge"),
         "mlp": ("wirelessdl.learning.models.closed_form", "Mlp"),
         "cnn": ("wirelessdl.learning.models.nets", "Cnn"),
         "resnet20": ("wirelessdl.learning.models.nets", "ResNet20"),

@@ -21,7 +21,7 @@ s + b (s - s_before), Nesterov's point, weight decay, averages of received model
 gradients. change: s is known, and two changes of norm C or less are 2C apart; Proj is 1-Lipschitz. Whatever went into
 them may have been there before, so a release counts whole in every round. A user's class is called node by node, with
 what that node received, its own state and an oracle of its own data: no other node's data enter. step: twins that
-receive the same are tried before the run (`twins.py`) and by `wirelessdl audit`; they refute, and never prove.
+receive the same are tried before the run (`running.py`) and by `wirelessdl audit`; they refute, and never prove.
 
 To add one: a module here with `Member`, `Keys` and `refuse` (see `wirelessdl/families.py`), and `READS` where it reads
 another's keys, a line in `families.MEMBERS`, a test, a section of docs/learning.md. Your class,

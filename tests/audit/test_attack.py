@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from wirelessdl.audit.canary import attack_epsilon, largest_rate, least_rate, sender_claim, weigh
 from wirelessdl.gaussian import analytic_epsilon, analytic_mu
-from wirelessdl.privacy.attack import attack_epsilon, largest_rate, least_rate, sender_claim, weigh
 from wirelessdl.privacy.terms import PrivacyAssumptions
 
 TERMS = PrivacyAssumptions("hardened", "without-replacement", "per-sample", 1e-4)
