@@ -288,6 +288,14 @@ def test_shuffled_epochs_are_told_apart_by_the_round_of_the_slot():
     np.testing.assert_allclose(ledger.own.total(), expected, rtol=1e-12)
 
 
+def test_a_gram_stage_is_of_no_epoch():
+    """Both frames count, and of the two gradients of the epoch that they are sent in the larger one."""
+    totals = SenderTotals(terms(sampler="shuffled", epoch_rounds=(3,)), np.ones(1))
+    for round, mu in enumerate((0.3, 0.4, 0.5, 0.2), start=1):
+        totals.record(round, np.zeros(1, dtype=np.int64), np.array([mu]), whole=round <= 2)
+    assert totals.total_of(0) == pytest.approx(analytic_epsilon(math.sqrt(0.3**2 + 0.4**2 + 0.5**2), DELTA), rel=1e-12)
+
+
 # --- budgets
 
 

@@ -240,6 +240,16 @@ def test_odd_arguments_are_refused_or_answered():
         calibrate(1.0, q=0.1, delta=DELTA, accountant="gdp", noise_multiplier=1e6)
 
 
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_a_release_beside_is_counted_or_refused(accountant):
+    given = {"delta": 1e-5, "sampler": "poisson", "adjacency": "add-remove", "beside": 1.0}
+    assert total_epsilon(1.0, 0.1, 10, accountant="gdp", **given) == analytic_epsilon(
+        math.hypot(10**0.5 / 2, 1.0), 1e-5
+    )
+    with pytest.raises(UnsoundError, match=f"{accountant} of add-remove neighbours counts no release beside"):
+        total_epsilon(1.0, 0.1, 10, accountant=accountant, **given)
+
+
 def test_calibration_says_what_cannot_be():
     with pytest.raises(UnsoundError, match=r"rdp-wang19 cannot prove epsilon 1 for 300 rounds at q=0.1: even a noise"):
         calibrate(1.0, q=0.1, delta=DELTA, accountant="rdp-wang19", rounds=300)

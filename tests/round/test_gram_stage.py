@@ -11,9 +11,11 @@ from exact_transcripts import Transcript
 from interrupting import HELD, HOLD, assert_same_tables, start, wait_for_hold
 
 import wirelessdl
+from wirelessdl.analysis.releases import promised_totals
 from wirelessdl.analysis.verify import verify
-from wirelessdl.gaussian import analytic_mu
+from wirelessdl.gaussian import analytic_epsilon, analytic_mu
 from wirelessdl.learning.gram import Gram, triangle
+from wirelessdl.preview.plan import preview_plan
 from wirelessdl.privacy import total_epsilon
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
@@ -146,6 +148,20 @@ def test_the_ledger_composes_one_release_that_nothing_amplifies_with_those_of_tr
     again = max(total_epsilon(1 / world.mu_max, float(q), 4, beside=mu, **given) for q in world.exposure.sampling_rate)
     assert total == pytest.approx(again, rel=2e-2)  # noise is rounded down by 1% where it is counted
     assert run.rounds["loss_mean"].isna().tolist() == [True] * (FRAMES - 1) + [False] * 5
+    others = promised_totals(run).epsilon
+    assert "rdp" not in others  # it would leave the stage out
+    plain = analytic_epsilon(math.hypot(mu, 2.0 * world.mu_max), DELTA)
+    assert others["gdp"].max() == pytest.approx(plain, rel=2e-2)
+
+
+@pytest.mark.parametrize(("batch", "rounds", "epochs"), [(25, 7, 2), (25, 8, 2), (33, 8, 3), (50, 8, 3)])
+def test_epochs_are_counted_from_the_round_of_the_first_gradient(batch, rounds, epochs, tmp_path):
+    """100 samples of a node; gradients of rounds 3 .. T - 1: a stage that ends within an epoch leaves a part of it."""
+    scenario = toy(scenario={"rounds": rounds}, learning={"sampling": "shuffled", "batch_size": batch})
+    world, mu = build(scenario), math.sqrt(SHARE) * analytic_mu(2.0, DELTA)
+    assert math.hypot(mu, math.sqrt(epochs) * world.mu_max) == pytest.approx(analytic_mu(2.0, DELTA), rel=1e-5)
+    assert preview_plan(world).forecast == {"gdp": pytest.approx(2.0, rel=1e-4)}
+    assert simulate(scenario, out=tmp_path).summary["epsilon_total"] == pytest.approx(2.0, rel=1e-5)
 
 
 def test_nodes_train_on_rows_of_one_preconditioner():

@@ -286,8 +286,9 @@ def _other_accountants(promised: SenderTotals, split: DataSplit) -> tuple[dict[s
     if "rdp-wang19" in valid:
         found["rdp-wang19"] = promised.bound()
     factor = noise_factor("gdp", terms.sampler, terms.adjacency, terms.clipping)
-    found["gdp"] = np.array([_gdp(cells, factor, terms.delta) for cells in promised.cells])
-    if "rdp" not in valid:
+    plain = zip(promised.cells, promised.whole.tolist())
+    found["gdp"] = np.array([_gdp(cells, factor, whole, terms.delta) for cells, whole in plain])
+    if "rdp" not in valid or promised.whole.any():  # which counts nothing beside what is amplified
         return found, ""
     alike = all(len(cells) <= 1 and -1 not in cells for cells in promised.cells)
     if not alike or len(promised.cells) > _MAX_RDP_SENDERS:
@@ -297,12 +298,12 @@ def _other_accountants(promised: SenderTotals, split: DataSplit) -> tuple[dict[s
     return found, ""
 
 
-def _gdp(cells: dict[int, int], factor: float, delta: float) -> float:
-    """mu adds in squares."""
+def _gdp(cells: dict[int, int], factor: float, whole: float, delta: float) -> float:
+    """mu adds in squares. whole: mu^2 of what sampling does not amplify."""
     if -1 in cells:
         return math.inf
     nu = factor * GRID.nu(np.array(list(cells), dtype=np.int64))
-    return float(analytic_epsilon(float(np.sqrt(np.sum(np.array(list(cells.values())) / nu**2))), delta))
+    return float(analytic_epsilon(float(np.sqrt(whole + np.sum(np.array(list(cells.values())) / nu**2))), delta))
 
 
 def _rdp(cells: dict[int, int], q: float, terms: PrivacyAssumptions) -> float:

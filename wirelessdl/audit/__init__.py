@@ -274,7 +274,8 @@ def _sender_audit(
     node = job.node
     evidence = weigh(getattr(trials, view), trials.with_canary, doubt=DOUBT)
     epochs = int(sampler.epoch_rounds[node]) if terms.epoch_rounds else None
-    claim = sender_claim(terms, float(sampler.rate[node]), *recording.releases(node, view), epochs)
+    stage = sum(decision.release.stage for decision in recording.decisions)
+    claim = sender_claim(terms, float(sampler.rate[node]), *recording.releases(node, view), epochs, stage)
     return ViewAudit(
         view=view,
         adversary=terms.against(view),

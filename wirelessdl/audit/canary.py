@@ -293,18 +293,19 @@ def _refuted(evidence: Evidence, claim: Claim, factor: float) -> bool:
 
 
 def sender_claim(
-    terms: PrivacyAssumptions, rate: float, rounds: IntArray, mu: FloatArray, epoch_rounds: int | None
+    terms: PrivacyAssumptions, rate: float, rounds: IntArray, mu: FloatArray, epoch_rounds: int | None, stage: int = 0
 ) -> Claim:
     """The ledger's total for one sender in a proven view as a function of a factor of its mu, and of delta.
 
     rate: sampling rate. rounds, mu: [releases] round of each release, and its mu. epoch_rounds: of the sender.
+    stage: rounds of the Gram stage.
     """
     epochs = () if epoch_rounds is None else (epoch_rounds,)
 
     def claim(factor: float, delta: float) -> float:
         totals = SenderTotals(replace(terms, delta=delta, epoch_rounds=epochs), np.array([rate]))
         for round, one in zip(rounds.tolist(), mu.tolist()):
-            totals.record(round, np.zeros(1, dtype=np.int64), np.array([factor * one]))
+            totals.record(round, np.zeros(1, dtype=np.int64), np.array([factor * one]), whole=round <= stage)
         return float(totals.total()[0])
 
     return claim

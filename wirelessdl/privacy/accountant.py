@@ -95,6 +95,11 @@ class EpochAccountant:
         self.total[stream] = self._charged(stream, mu)
         self.total[stream, 3] = self.round
 
+    def record_whole(self, stream: IntArray, mu: FloatArray) -> None:
+        """Charge one release of all samples, which is of no epoch."""
+        self.total[stream, 0] += mu**2
+        self.total[stream, 3] = self.round
+
     def after(self, mu: FloatArray, delta: float) -> FloatArray:
         return self._epsilon(self._charged(np.arange(len(mu)), mu), delta)
 

@@ -117,7 +117,10 @@ class SenderTotals:
             self.accountant.total[sender] += 0.5 * mu[:, None] ** 2 * SPARSE_ORDERS
             return
         mu = mu * self._replaced
-        self.accountant.record(sender, mu)
+        if whole and isinstance(self.accountant, EpochAccountant):
+            self.accountant.record_whole(sender, mu)
+        else:
+            self.accountant.record(sender, mu)
         self.counts.record(sender, mu)
 
     @property

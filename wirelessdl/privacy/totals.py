@@ -58,8 +58,10 @@ def total_epsilon(
         return plain
     if accountant == "rdp-wang19":
         return _wang19(nu, q, rounds, delta, beside=beside)
-    if accountant == "rdp" and beside:
-        raise UnsoundError("rdp counts no release beside those that sampling amplifies; use pld")
+    if beside and (accountant == "rdp" or adjacency == "add-remove"):
+        raise UnsoundError(
+            f"{accountant} of {adjacency} neighbours counts no release beside those that sampling amplifies; use gdp"
+        )
     if accountant == "rdp":
         return _dp_accounting_rdp(nu, q, rounds, delta, poisson=sampler == "poisson")
     wang19_nu = noise_multiplier * noise_factor("rdp-wang19", sampler, adjacency, clipping)
@@ -104,18 +106,30 @@ def calibrate(
     return _most_rounds(target_epsilon, q, noise_multiplier, terms)
 
 
+def charged_releases(first: int, rounds: int, exposure: Exposure, terms: PrivacyAssumptions) -> IntArray:
+    """Releases that each node is charged with, `[K]`, of gradients of rounds first .. rounds - 1, all of them sent.
+
+    Where batches are shuffled, these are the epochs in which the rounds are, whole or not.
+    """
+    length = exposure.epoch_rounds if terms.by_epoch else np.ones_like(exposure.epoch_rounds)
+    return np.asarray(-(-(rounds - 1) // length) - (first - 1) // length)
+
+
 def release_mu(
-    epsilon_total: float, rounds: int, exposure: Exposure, terms: PrivacyAssumptions, *, beside: float = 0.0
+    epsilon_total: float,
+    rounds: int,
+    exposure: Exposure,
+    terms: PrivacyAssumptions,
+    *,
+    first: int = 1,
+    beside: float = 0.0,
 ) -> float:
     """Largest mu of a release with which no node's total exceeds epsilon_total after all rounds.
 
-    The first round sends no gradient. Batches and sizes decide how much sampling amplifies; the worst node counts.
-    beside: mu of what else is released once, which nothing amplifies.
+    first: round of the first gradient; that of the last round is not sent. Batches and sizes decide how much sampling
+    amplifies; the worst node counts. beside: mu of what else is released once, which nothing amplifies.
     """
-    releases = rounds - 1
-    charged = (
-        np.ceil(releases / exposure.epoch_rounds) if terms.by_epoch else np.full(len(exposure.epoch_rounds), releases)
-    )
+    charged = charged_releases(first, rounds, exposure, terms)
     kinds = {(float(q), int(n)) for q, n in zip(exposure.sampling_rate, charged)}
     # nu is over replace-one sensitivity, mu of that of the adjacency
     least = max(_least_counted_nu(epsilon_total, q, n, terms, beside) for q, n in kinds)

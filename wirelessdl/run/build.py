@@ -142,7 +142,7 @@ class World(BuiltNetwork, BuiltLearning):
                 f"gram_share is {self.scenario.privacy.gram_share:g}; its stage takes {frames} rounds of "
                 f"scenario.rounds {rounds}: set at least {frames + 1}, or gram_share = 0"
             )
-        return release_mu(total, rounds - frames + 1, self.exposure, self.terms, beside=share_mu(self.scenario))
+        return release_mu(total, rounds, self.exposure, self.terms, first=frames, beside=share_mu(self.scenario))
 
     @property
     def gram(self) -> GramStage | None:

@@ -30,6 +30,7 @@ from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.terms import Accountant, Exposure, PrivacyAssumptions
+from wirelessdl.privacy.totals import charged_releases
 from wirelessdl.round.engine import Engine
 from wirelessdl.run.build import World
 from wirelessdl.run.warnings import receiver_noise_warnings
@@ -111,9 +112,14 @@ class ForecastTerms:
     gram: GramStage | None = None
 
     @property
+    def first(self) -> int:
+        """Round of the first gradient."""
+        return 1 if self.gram is None else self.gram.frames
+
+    @property
     def releases(self) -> int:
         """Gradients that are charged."""
-        return len(self.rates) - (1 if self.gram is None else self.gram.frames)
+        return len(self.rates) - self.first
 
 
 def forecast_terms(world: World) -> ForecastTerms:
@@ -154,8 +160,7 @@ def forecast(
     names = tuple(name for name in names if name != "rdp" or not beside)
     if not np.isfinite(mu).all():
         return dict.fromkeys(names, math.inf)
-    # rounds of an epoch are 1 unless batches are shuffled, where epochs are charged
-    charged = [math.ceil(releases / rounds) for rounds in given.exposure.epoch_rounds.tolist()]
+    charged = charged_releases(given.first, len(given.rates), given.exposure, terms).tolist()
     # as the ledger counts it; where nothing is amplified it adds mu up as it is
     replaced = mu * terms.factor("gdp")
     nu = GRID.nu(GRID.cell(1.0 / replaced)) if terms.amplified else 1.0 / replaced
