@@ -61,12 +61,21 @@ def test_counts_equal_a_loop_over_releases(seed, slots):
             counts.restore(kept[:, ::-1])  # in any order
         if slot % 40 == 30:
             counts.by_stream(streams)  # looking changes nothing
-    assert counts.by_stream(streams + 1) == [*expected, {}]
     assert counts.by_stream(streams) == expected
+    assert counts.by_stream(streams + 1) == [*expected, {}]
     assert counts.rounds(streams).tolist() == [sum(cells.values()) for cells in expected]
     stream, cell, number = counts.entries()
     rows = sorted((node, cell, n) for node, cells in enumerate(expected) for cell, n in cells.items())
     assert list(zip(stream.tolist(), cell.tolist(), number.tolist())) == rows
+    number[:] = 0
+    assert counts.rounds(streams).tolist() == [sum(cells.values()) for cells in expected]
+
+
+def test_cells_are_told_apart_from_the_first_on():
+    counts = ReleaseCounts()
+    for mu, cells in ((math.inf, {-1: 1}), (1 / 1.005e-3, {-1: 1, 0: 1})):
+        counts.record(np.array([0]), np.array([mu]))
+        assert counts.by_stream(1) == [cells]
 
 
 def test_fewer_releases_or_more_noise_are_noticed_where_a_matching_says_so():

@@ -9,8 +9,9 @@ import pytest
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, Ledger, PrivacyAssumptions
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.ledger import SenderTotals
+from wirelessdl.privacy.ledger import SenderTotals, add_to_stage
 from wirelessdl.privacy.pld import compose
+from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 from wirelessdl.privacy.terms import NOBODY_SENDS, adversary, adversary_in_short
 
 DELTA = 1e-5
@@ -268,6 +269,104 @@ def test_of_two_senders_with_equal_releases_the_one_that_was_in_a_stage_is_not_p
     own.record(2, np.arange(3), np.full(3, 0.5))
     assert own.known().tolist() == own.total().tolist()
     assert own.known()[1] == own.known()[2] > own.known()[0]
+
+
+def test_what_a_stage_released_whole_is_composed_unamplified_in_both_views_and_kept():
+    stage, some = np.array([1.3, 0.4, 30.0]), terms(gram=True, coalition=1, promised="coalition")
+    rest = np.array([0.9, 0.0, 0.5])
+    ledger = Ledger(some, RATES)
+    ledger.record(replace(shared(1, 2 * stage, stage), stage=True))
+    np.testing.assert_allclose(ledger.coalition.total(), analytic_epsilon(stage, DELTA), rtol=1e-9)
+    np.testing.assert_allclose(ledger.own.total(), analytic_epsilon(2 * stage, DELTA), rtol=1e-9)
+    assert ledger.own.rounds.tolist() == [0, 0, 0]
+    first = ledger.coalition.bound()
+    np.testing.assert_allclose(first, convert(0.5 * stage[:, None] ** 2 * SPARSE_ORDERS, DELTA), rtol=1e-12)
+    for round in (2, 3):
+        ledger.record(shared(round, rest, rest))
+    again = Ledger(some, RATES)
+    again.restore(ledger.state())
+    mixed = compose({(0.05, lower_end(0.9)): 2, (1.0, 1 / 1.3): 1}, DELTA, sampler="without-replacement")
+    for each in (ledger, again):
+        found = each.coalition.total()
+        assert found[0] == pytest.approx(mixed, rel=1e-9)
+        assert found[1] == pytest.approx(analytic_epsilon(0.4, DELTA), rel=1e-9)
+        assert found[2] > analytic_epsilon(30.0, DELTA)
+        np.testing.assert_array_equal(each.own.total(), ledger.own.total())
+    assert not any("whole" in name for name in Ledger(terms(), RATES).state())
+
+
+def test_beyond_composition_a_stage_counts_in_the_cheap_bounds():
+    own = SenderTotals(terms(), np.array([0.01]))
+    own.record(1, np.array([0]), np.array([15.0]), whole=True)
+    for round in range(2, 1002):
+        own.record(round, np.array([0]), np.array([4.0]))
+    rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.array([0.01]), np.array([lower_end(4.0)]))
+    renyi = convert(1000 * rows + 0.5 * 15.0**2 * SPARSE_ORDERS, DELTA)[0]
+    assert 5000 < renyi < analytic_epsilon(math.sqrt(15.0**2 + 1000 * 4.0**2), DELTA)
+    assert own.total()[0] == own.total_of(0) == pytest.approx(renyi, rel=1e-12)
+
+
+def test_frames_of_a_stage_add_up_to_the_largest():
+    charged, added = add_to_stage(np.array([0.0, 3.0, 3.0, 0.0]), np.array([2.0, 5.0, 1.0, 0.0]))
+    np.testing.assert_allclose(charged, [2.0, 5.0, 3.0, 0.0], rtol=2e-9)
+    assert (charged[:2] > [2.0, 5.0]).all()
+    np.testing.assert_allclose(added, [2.0, 4.0, 0.0, 0.0], rtol=2e-8)
+    assert add_to_stage(charged, charged)[1].tolist() == [0.0] * 4
+    assert add_to_stage(charged, np.array([2.0, 5.0, 3.0, 0.0]))[1].tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("sampler", ["without-replacement", "poisson"])
+def test_zeroed_samples_are_counted_by_the_noise_over_the_sensitivity_of_replaced_ones(sampler):
+    """mu of a zeroed sample is half of that of a replaced one; Poisson batches need no more than that."""
+    slots = [[0.45, 0.45, 0.0], [0.45, 0.2, 0.0], [0.45, 0.0, 0.0]]
+    zeroed = ledger_of(slots, terms(sampler=sampler, adjacency="zero-out"))
+    halves = 2.0 if sampler == "poisson" else 1.0
+    for node, releases in enumerate([{0.45: 3}, {0.45: 1, 0.2: 1}, {}]):
+        counts = {(RATES[node], halves * lower_end(2 * mu)): count for mu, count in releases.items()}
+        composed = compose(counts, DELTA, sampler="without-replacement") if counts else 0.0
+        whole = math.sqrt(sum(count / (2 * lower_end(2 * mu)) ** 2 for mu, count in releases.items()))
+        expected = min(composed, analytic_epsilon(whole, DELTA))
+        assert zeroed.own.total_of(node) == pytest.approx(expected, rel=1e-12)
+    every = ledger_of(slots, terms(sampler=sampler, adjacency="zero-out"), q=np.ones(3))
+    gdp = analytic_epsilon(math.sqrt(3) / (2 * lower_end(0.9)), DELTA)  # nothing is drawn: what it is without sampling
+    assert every.own.total_of(0) == pytest.approx(gdp, rel=1e-12)
+
+
+def test_zeroed_samples_have_budgets_and_links_of_twice_their_mu_where_batches_are_drawn_without_replacement():
+    mu, links = np.array([0.45, 0.3, 0.1]), [(0, 1, 0.45), (1, 2, 0.2)]
+    zeroed, replaced = Ledger(terms(adjacency="zero-out"), RATES), Ledger(terms(), RATES)
+    for round in (1, 2, 3):
+        zeroed.record(release(round, mu, links))
+        replaced.record(release(round, 2 * mu, [(rx, tx, 2 * one) for rx, tx, one in links]))
+    for name in ("tx", "rx", "rounds", "epsilon_total"):
+        np.testing.assert_array_equal(getattr(zeroed.statements()[-1], name), getattr(replaced.statements()[-1], name))
+    np.testing.assert_array_equal(zeroed.own.bound(), replaced.own.bound())
+    budgets = replaced.own.total() * 1.1
+    for budget in budgets.tolist():
+        assert zeroed.own.exhausted(mu, budget).tolist() == replaced.own.exhausted(2 * mu, budget).tolist()
+
+
+def test_a_total_of_one_sender_is_that_of_all():
+    for some in (terms(), terms("paper")):
+        own = SenderTotals(some, RATES)
+        own.record(1, np.arange(3), np.array([0.5, 0.2, 0.0]))
+        assert [own.total_of(node) for node in range(3)] == own.total().tolist()
+        assert own.rounds.tolist() == [1, 1, 0]
+    with pytest.raises(ValueError, match=r"mu of a release is -2\.0; must be >= 0, or inf without noise"):
+        own.record(2, np.arange(4), np.array([0.0, 0.5, -2.0, math.nan]))
+
+
+def test_without_noise_totals_are_told_at_any_rate():
+    assert ledger_of([[np.inf] * 3]).own.known().tolist() == [np.inf] * 3
+
+
+@pytest.mark.parametrize(("first", "second", "told"), [(24, 0, True), (23, 1, True), (24, 1, False), (25, 0, False)])
+def test_two_dozen_kinds_of_releases_are_composed_at_an_evaluation(first, second, told):
+    own = SenderTotals(terms(), RATES)
+    for sender, kinds in enumerate((first, second, 0)):
+        for kind in range(kinds):
+            own.record(kind + 1, np.array([sender]), np.array([0.2 * 1.05**kind]))
+    assert np.isfinite(own.known()).all() == told
 
 
 def test_the_worst_of_many_senders_is_not_told_before_it_is_composed():

@@ -404,7 +404,8 @@ def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator
             yield "nodes: coalition_share is more than so many partners on air can give"
         return
     component = nodes["component"].to_numpy(dtype=np.float64, na_value=np.nan).reshape(-1, count)
-    in_components = run.scenario["radio"].get("alignment") in ("hubs", "server")
+    radio = run.scenario["radio"]
+    in_components = radio["access"] == "oac" and radio.get("alignment") in ("hubs", "server")
     if in_components and not np.isfinite(component[on_air]).all():
         yield "nodes: component is null where a node was on air; it names the nodes that hubs or the server could join"
         return
