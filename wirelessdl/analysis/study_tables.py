@@ -281,7 +281,7 @@ class Labels:
         chosen = self.texts.get(f"{key}:{text}")
         if chosen is not None:
             return chosen
-        named = key in self.texts or not isinstance(value, str)
+        named = key in self.texts or not isinstance(value, str) or value[:1].isdecimal()  # beside "auto"
         return f"{self.column(key)} {escape_math(text)}" if named else escape_math(text)
 
     def axis(self, name: str, family: Family) -> str:

@@ -71,7 +71,7 @@ function drawAccuracy() {
   });
   traces.push(...bands((run) => run.learning.accuracy, x));
   const title = several ? "Test accuracy, mean of nodes" : "Mean of nodes; the band is from the worst node to the best";
-  const made = layout(title, { xaxis: axis(axisOf[x].title), yaxis: axis("", { tickformat: ".0%" }) });
+  const made = layout(title, { xaxis: axis(axisOf[x].title), yaxis: axis("", { tickformat: ".2~%" }) });
   if (page.beside.length) {
     traces.push(...baselineLines(made));
     made.xaxis2 = { overlaying: "x", range: [0, 1], visible: false, fixedrange: true };
@@ -120,7 +120,7 @@ function drawTradeoff() {
   const bound = known.some(([t]) => t.accountant === "running bound");
   const made = layout("Accuracy and guaranteed total epsilon", {
     xaxis: axis(bound ? "guaranteed total epsilon, running bound" : "guaranteed total epsilon, worst node", { rangemode: "tozero" }),
-    yaxis: axis("", { tickformat: ".0%" }),
+    yaxis: axis("", { tickformat: ".2~%" }),
   });
   draw("fig-tradeoff", traces, several ? withLegend(made, known.length) : made);
 }

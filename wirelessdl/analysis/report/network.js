@@ -228,7 +228,7 @@ function drawLearned(round) {
   draw("fig-learned", [{
     type: "scatter", mode: "markers", x: accuracy, y: node, marker: { color: nodeColours(nodes, colour("payload")), size: nodes > 60 ? 5 : 9 }, hovertemplate: "node %{y}: %{x:.1%}<extra></extra>",
   }], layout(`Test accuracy of each node after round ${learned.rounds[row]}`, {
-    xaxis: axis("", { range: learned.ends, tickformat: ".0%" }),
+    xaxis: axis("", { range: learned.ends, tickformat: ".2~%" }),
     yaxis: axis("node", { ...ticks(nodes), range: [nodes - 0.3, -0.7], showgrid: nodes <= 60 }),
   }));
 }

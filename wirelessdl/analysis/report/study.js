@@ -170,7 +170,8 @@ function valuesOf(key) {
   const found = [...new Set(own.map((cell) => valueOf(cell, key)))].filter((value) => value !== null);
   return found.every((value) => isNumber(asNumber(value))) ? found.sort((a, b) => asNumber(a) - asNumber(b)) : found;
 }
-const labelOf = (key, value) => (key === "name" ? String(value) : `${lastPart(key)} ${value}`);
+// a number has its key's name, a text says by itself what it is
+const labelOf = (key, value) => (typeof value === "string" && !/^\d/.test(value) ? value : `${lastPart(key)} ${value}`);
 
 // --- panels
 
@@ -278,7 +279,7 @@ function drawFamilies() {
     const near = Math.min(...places) < 0.35 * (Math.max(...places) - Math.min(...places)); // zero is near: show it
     const across = log ? logTicks(asked) : { rangemode: near ? "tozero" : "normal", ...(room > 0.06 ? { tickvals: asked, ticktext: asked.map(String) } : {}) };
     draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
-      shapes, xaxis: axis(plain(wordsOf[x] || x), across), yaxis: axis(plain(wordsOf[y] || y), { tickformat: isShare(y) ? ".0%" : undefined, range }),
+      shapes, xaxis: axis(plain(wordsOf[x] || x), across), yaxis: axis(plain(wordsOf[y] || y), { tickformat: isShare(y) ? ".2~%" : undefined, range }),
     }));
     return rows;
   });
@@ -340,7 +341,7 @@ function drawCurves() {
       });
     });
     draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
-      shapes, xaxis: axis(plain(title), { rangemode: "tozero" }), yaxis: axis("", { tickformat: y === "accuracy" ? ".0%" : undefined, range }),
+      shapes, xaxis: axis(plain(title), { rangemode: "tozero" }), yaxis: axis("", { tickformat: y === "accuracy" ? ".2~%" : undefined, range }),
     }));
     return rows;
   });

@@ -89,6 +89,7 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
     if len(groups) > _MAX_CELLS:
         notes.append(f"the page holds the first {_MAX_CELLS:,} of {len(groups):,} cells")
     differences = _differences(study)
+    switches = [key for key in study.varied if pd.api.types.is_bool_dtype(index[key])]
     cells = []
     for cell, rows in groups[:_MAX_CELLS]:
         first, done = rows.iloc[0], rows[rows["status"] == "finished"]
@@ -98,7 +99,10 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
                 "label": cell_name(cell, first, study.varied),
                 "baseline": None if pd.isna(first["baseline"]) else str(first["baseline"]),
                 "name": None if pd.isna(first["name"]) else str(first["name"]),
-                "values": {key: v if isinstance(v := first[key], str | bool) else _number(v) for key in study.varied},
+                "values": {
+                    key: v if isinstance(v := first[key], str) else bool(v) if key in switches else _number(v)
+                    for key in study.varied
+                },
                 "planned": len(rows),
                 "finished": len(done),
                 "stats": {name: _stats(done[name]) for name in figures},
@@ -112,7 +116,7 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
         "keys": [key for key in study.varied if index.loc[index["baseline"].isna(), key].nunique(dropna=False) > 1],
         "varied": study.varied,
         "scenario": quote(scenario_name(study), 60),
-        "numeric": [key for key in study.varied if pd.api.types.is_numeric_dtype(index[key])],
+        "numeric": [key for key in study.varied if key not in switches and pd.api.types.is_numeric_dtype(index[key])],
         "figures": [{"name": name, "words": _words(name)} for name in figures],
         "against": [{"name": name, "words": _words(column)} for name, column in CURVE_COLUMNS.items()],
         "cells": cells,
