@@ -12,6 +12,7 @@ from watching import Watched
 import wirelessdl
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.run.build import build
+from wirelessdl.run.warnings import scenario_warnings
 from wirelessdl.scenario.loader import parse_scenario
 
 KINDS = {
@@ -222,3 +223,12 @@ def test_an_attack_of_a_user_runs_and_larger_shares_hold_smaller_ones(tmp_path):
     assert len(few) == 2
     assert len(many) == 5
     assert few < many
+
+
+def test_more_attackers_than_the_coalition_are_warned_of():
+    more = {"privacy": {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4}, "power": {"objective": "own-noise"}}
+    words = "faults.byzantine has 2 attackers, who may collude; epsilon is promised against privacy.coalition 1"
+    for coalition, warned in ((1, True), (2, False)):
+        more["privacy"]["coalition"] = coalition
+        world = build(scenario("tdma", faults=attack("zero"), **more))
+        assert any(words in line for line in scenario_warnings(world)) == warned

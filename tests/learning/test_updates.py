@@ -243,6 +243,11 @@ class Nothing:
     def update(self, received):
         return received
 
+class Zero(Ball):
+    def step(self, received, state, gradient, round):
+        return received * 0.0, state
+
+
 class OfClass:
     seen = []
     def change(self, received, state, gradient, round):
@@ -277,6 +282,14 @@ def test_memory_of_gradients_is_refused_where_less_is_declared_than_it_moves(lia
     with pytest.raises(ContractError, match=r"moved its model [2-9][.\d]* times .* declares moves = 1"):
         watched("liars.py:Ball", liars)
     watched("liars.py:Kept", liars).run()  # 1 / (1 - 0.9)
+
+
+def test_rounding_of_a_declared_step_stays_below_what_is_charged_however_far_what_was_received_is(liars):
+    """x is 0; what it is off by is rounding in float32 of a difference that is no longer than R."""
+    one = watched("liars.py:Zero", liars, learning={"dtype": "float32"}, privacy={"epsilon_max": 0.01})
+    engine = one.run().world.learning
+    assert torch.linalg.vector_norm(engine.held, dim=1).min() > 10 * engine.radius
+    assert torch.linalg.vector_norm(engine.x, dim=1).max() < engine.radius * 2.0**-24
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,8 @@ class LearningEngine:
         held, gradient, step = (
             torch.as_tensor(part, dtype=torch.float64, device=self._home) for part in (held, gradient, step)
         )
+        if self.kind == "step":  # x = Proj(Proj(s) - step d): d, in the engine's numbers, is no longer than 2 R / step
+            held = project_(held.clone(), self.radius)
         base = held * (1.0 - step * self._penalty) if self._penalty else held
         return project_(torch.addcmul(base, gradient, step, value=-1.0), self.radius)
 
@@ -224,7 +226,7 @@ class LearningEngine:
             device=self.device,
         )
         apart = step_rounding(self.radius, self.learner.size)
-        if self.kind == "step":  # x - s, up to 2 R, is kept in the engine's numbers
+        if self.kind == "step":  # Proj(s) - Proj(x), up to 2 R, is kept in the engine's numbers
             apart += 4.0 * self.radius * torch.finfo(self.dtype).eps
         share = apart / settings.least_step / self.sensitivity.min()
         return np.asarray(summed + self.sensitivity.min() * charged_share(share))
@@ -365,7 +367,7 @@ class LearningEngine:
         """Directions d of nodes that use gradients as they like, `[K, m]`, in place of gradients: x = Proj(s - step d).
 
         change   d = -clip_C(change)
-        step     d = (s - x) / step; 0 where no step is taken
+        step     d = (Proj(s) - Proj(x)) / step; 0 where no step is taken
         """
         nonfinite.zero_()
 
@@ -389,7 +391,8 @@ class LearningEngine:
             torch.neg(answer, out=self._spare)
             nonfinite += clip_rows_(self._spare, self.settings.clip_norm)
             return
-        moved = held.to(step) * (1.0 - step * self._penalty) - answer.to(step)
+        start, end = (project_(models.to(step, copy=True), self.radius) for models in (held, answer))
+        moved = start * (1.0 - step * self._penalty) - end
         self._spare.copy_(torch.where(step > 0, moved / step, 0.0))
 
     def triangles(self, given: RoundInput, part: slice) -> Tensor:

@@ -81,6 +81,13 @@ def _privacy(world: World) -> Iterator[str]:
             "learning.dataset takes its classes from the labels, which are private: state them as classes, so that "
             "they tell nothing"
         )
+    attackers = world.learning.settings.attackers
+    promised = np.isfinite(privacy.epsilon_max) and privacy.promised == "coalition"
+    if promised and attackers is not None and len(attackers.nodes) > world.mechanism.coalition > 0:
+        yield (
+            f"faults.byzantine has {len(attackers.nodes)} attackers, who may collude; epsilon is promised against "
+            f"privacy.coalition {world.mechanism.coalition}: raise it, or quote the own total"
+        )
     if privacy.credit_thermal:
         yield "privacy.credit_thermal counts receiver noise as masking: a better receiver hears more"
 
