@@ -7,15 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wirelessdl.privacy.coalition import group_own, group_variance
+from wirelessdl.privacy.coalition import coalition_variance_of_pairs, group_own, group_variance
 
 
 def coalition_variance(own, pair, coalition, on_air=None):
-    """The one-hop bound of `privacy/coalition.py`, `[K]`: a_j^2 and all but the largest `coalition` terms."""
-    sent = np.ones(len(own), dtype=bool) if on_air is None else on_air
-    either = np.maximum(np.hypot(own, pair), 1e-300)
-    term = np.sort(np.where(sent, own * pair / either, pair) ** 2, axis=1)  # each node's own place is a zero
-    return own**2 + term[:, : max(len(own) - coalition, 0)].sum(axis=1)
+    """The one-hop bound, `[K]`, of a symmetric matrix of pairs."""
+    low, high = np.nonzero(np.triu(pair))
+    return coalition_variance_of_pairs(own, high, low, pair[low, high], coalition, on_air)
 
 
 def hidden_from(node, coalition, own, pair, on_air):
@@ -118,3 +116,40 @@ def test_own_noise_of_a_group_meets_the_wanted_variance():
 def test_whole_numbers_are_numbers():
     np.testing.assert_allclose(group_variance(10**10, 1, 3, 1), 1.5e20)  # its square does not fit 64 bits
     np.testing.assert_allclose(group_own(6, 2**32, 3, 1), 3**0.5)
+    own, pair = np.full(3, 10**10), np.full(3, 10**10)
+    np.testing.assert_allclose(coalition_variance_of_pairs(own, [0, 0, 1], [1, 2, 2], pair, 1), 1.5e20)
+    np.testing.assert_allclose(coalition_variance_of_pairs([1, 1], [0], [1], [1], 0), 1.5)
+
+
+@pytest.mark.parametrize("size", [1, 7, 200, 398])
+def test_in_large_networks_too_the_largest_terms_are_dropped(size):
+    rng = np.random.default_rng(size)
+    own, pair = rng.uniform(0.5, 2.0, 400), np.triu(rng.uniform(0.1, 3.0, (400, 400)), k=1)
+    pair = pair + pair.T
+    with np.errstate(divide="ignore"):
+        terms = np.sort(1 / (1 / own**2 + 1 / pair**2), axis=1)  # each node's own place is a zero, the first
+    np.testing.assert_allclose(
+        coalition_variance(own, pair, size), own**2 + terms[:, : 400 - size].sum(axis=1), rtol=1e-12
+    )
+
+
+def test_a_node_without_pairs_or_noise_has_its_own():
+    none = np.zeros(0, dtype=np.int64)
+    assert coalition_variance_of_pairs(np.array([2.0, 0.0]), none, none, np.zeros(0), 1).tolist() == [4.0, 0.0]
+    found = coalition_variance_of_pairs(np.zeros(4), np.array([0, 1]), np.array([1, 2]), np.array([0.0, 1.0]), 0)
+    assert found.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.inf, np.nan])
+def test_noise_that_cannot_be_is_refused(bad):
+    for own, pair in (([1.0, bad, 1.0], [1.0]), ([1.0, 1.0, 1.0], [bad])):
+        with pytest.raises(ValueError, match="finite and >= 0"):
+            coalition_variance_of_pairs(np.array(own), np.array([0]), np.array([1]), np.array(pair), 1)
+    with pytest.raises(ValueError, match="coalition is -1"):
+        coalition_variance_of_pairs(np.ones(3), np.array([0]), np.array([1]), np.ones(1), -1)
+
+
+@pytest.mark.parametrize(("low", "high"), [([0, 1, 1], [1, 0, 2]), ([0, 2, 1], [1, 2, 2])])
+def test_a_pair_named_twice_or_of_one_node_is_refused(low, high):
+    with pytest.raises(ValueError, match="twice"):
+        coalition_variance_of_pairs(np.ones(3), np.array(low), np.array(high), np.ones(3), 1)

@@ -41,7 +41,7 @@ class JointChoice:
     """What the first plan chooses for the least predicted error: the ratio of shared noise, and amplitudes.
 
     exponent: of partial balancing; None where it is to be chosen. largest_rate: of all rounds. errors: those of the
-    carrier. The other fields are those of `JointProblem`.
+    carrier; None where they follow from weights. The other fields are those of `JointProblem`.
     """
 
     exponent: float | None
@@ -53,7 +53,7 @@ class JointChoice:
     full_power: bool
     radius: float
     largest_rate: float
-    errors: Callable[[FloatArray, FloatArray | None], MeanErrors | None] = lambda *_: None
+    errors: Callable[[FloatArray, FloatArray | None], MeanErrors | None] | None = None
 
     def choose(self, mechanism: Mechanism, plan: PowerPlan, channel: FrameChannel) -> JointPlan:
         """The choice for mean gains, with everyone on air; a fixed value is the only one tried."""
@@ -75,9 +75,11 @@ class JointChoice:
             radius=self.radius,
         )
         ratios = RATIOS if mechanism.ratio is None else (mechanism.ratio,)
-        errors = self.errors(links.matrix(gain), None if channel.server is None else channel.server.mean)
-        if errors is not None:
-            return choose_by_mean(problem, ratios, errors.receiver, errors.alignment, errors.apart)
+        if self.errors is not None:
+            server = None if channel.server is None else channel.server.mean
+            errors = self.errors(links.matrix(gain), server)
+            if errors is not None:
+                return choose_by_mean(problem, ratios, errors.receiver, errors.alignment, errors.apart)
         return choose(problem, ratios, EXPONENTS if self.exponent is None else (self.exponent,))
 
 

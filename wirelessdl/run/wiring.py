@@ -178,6 +178,7 @@ def _joint_choice(world: World) -> JointChoice | None:
     if not world.mechanism.coalition and power.balance != "partial":
         return None
     exponent = power.balance_exponent if power.balance == "partial" else 0.0
+    carrier = make_carrier(world)
     return JointChoice(
         exponent=None if exponent == "auto" else exponent,
         promises_coalition=scenario.privacy.promised == "coalition",
@@ -188,7 +189,8 @@ def _joint_choice(world: World) -> JointChoice | None:
         full_power=scenario.radio.use_full_power,
         radius=scenario.learning.projection_radius,
         largest_rate=world.largest_rate,
-        errors=make_carrier(world).errors,
+        # where errors follow from weights nobody makes [K, K] numbers of gains
+        errors=None if type(carrier).errors is Carrier.errors else carrier.errors,
     )
 
 
