@@ -207,8 +207,10 @@ def test_baselines_of_a_scenario_with_a_stage_are_valid(tmp_path):
         for name in ("local", "no-privacy", "central-dp")
     }
     assert shares == {"local": 0.0, "no-privacy": 0.0, "central-dp": SHARE}
-    run = simulate(wirelessdl.load_scenario(path, baseline="central-dp"), out=tmp_path)
-    assert run.summary["epsilon_total"] == pytest.approx(2.0, rel=1e-6)
+    central = wirelessdl.load_scenario(path, baseline="central-dp")
+    assert simulate(central, out=tmp_path).summary["epsilon_total"] == pytest.approx(2.0, rel=1e-6)
+    here, there = (preview_plan(build(scenario)) for scenario in (wirelessdl.load_scenario(path), central))
+    assert here.central == pytest.approx(there.noise_to_update, rel=1e-4)
 
 
 @pytest.mark.slow

@@ -90,6 +90,21 @@ def test_a_gradient_is_pending_from_its_step_until_it_is_sent_or_withdrawn():
     assert not last.withdraw.any()  # once
 
 
+def test_noise_that_attackers_may_not_have_sent_hides_nobody_on_links():
+    """Node 2 attacks: 1 is masked at 0 by its own noise alone; the own view stays."""
+    sigma, given = np.array([0.34, 0.77, 0.5]), (np.ones(K, dtype=bool), frame(), plan(), POWER_W)
+    plain, found = (
+        releases().release(7, *given, sigma, GAMMA, attackers=np.array(attackers))
+        for attackers in ([False] * 3, [False, False, True])
+    )
+    shift = SENSITIVITY * PENDING * MULTIPLIER
+    every, alone = (expected_links(shift, sigma, alone=alone) for alone in (False, True))
+    np.testing.assert_allclose(plain.link_mu, every, rtol=1e-12)
+    np.testing.assert_allclose(found.link_mu, [alone[0], *every[1:]], rtol=1e-12)
+    assert found.link_mu[0] > plain.link_mu[0]
+    np.testing.assert_array_equal(found.own_mu, plain.own_mu)
+
+
 def test_frames_of_a_gram_stage_are_one_release_and_its_charges_are_part_of_the_state():
     pending = PendingGradients(2, stage=True)
     pending.begin(np.array([0.5, 0.25]), np.array([3.0, 2.0]))

@@ -20,6 +20,7 @@ from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon, slot_mu
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.mechanism import Protection
+from wirelessdl.mechanism.gram import share_mu
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.power.joint import JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
@@ -233,7 +234,8 @@ def _central(world: World, plan: PowerPlan) -> float | None:
     if math.isfinite(privacy.epsilon_total):
         epochs = np.ceil(whole / drawn).astype(np.int64)
         exposure = Exposure(moved, np.minimum(drawn / whole, 1.0) if terms.amplified else np.ones(1), epochs)
-        mu = release_mu(privacy.epsilon_total, world.scenario.scenario.rounds, exposure, terms)
+        rounds, first = world.scenario.scenario.rounds, max(1, world.learning.frames_of_stage)
+        mu = release_mu(privacy.epsilon_total, rounds, exposure, terms, first=first, beside=share_mu(world.scenario))
     return float(np.sqrt(world.learning.learner.size) * moved[0] / (mu * privacy.clip_norm))
 
 

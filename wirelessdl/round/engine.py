@@ -211,8 +211,10 @@ class Engine:
         exchanged = exchanged if carried.multiplier is None else carried.multiplier
         # weights of a user's access may make 1/z_ii negative: no gradient is taken backwards, nor uncharged
         multiplier = np.clip(exchanged, 0.0, plan.theta)
-        in_stage = settings.in_stage(round)
-        release = stages.releases.release(round, air.on_air, air.channel, plan, budget_w, sigma, gamma, stage=in_stage)
+        in_stage, attackers = settings.in_stage(round), self._attackers(round, len(air.on_air))
+        release = stages.releases.release(
+            round, air.on_air, air.channel, plan, budget_w, sigma, gamma, stage=in_stage, attackers=attackers
+        )
         stages.ledger.record(release)
         return FrameDecision(
             round=round,
@@ -225,7 +227,7 @@ class Engine:
             release=release,
             charged=self._charged(release),
             computes=stages.gate.computing(air.on_air, participation),
-            attackers=self._attackers(round, len(air.on_air)),
+            attackers=attackers,
             budget_w=budget_w,
             sigma=sigma,
             learning_rate=gamma,

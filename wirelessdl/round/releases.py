@@ -170,12 +170,14 @@ class Releases:
         gamma: float,
         *,
         stage: bool = False,
+        attackers: BoolArray | None = None,
     ) -> FrameRelease:
         """What this frame will leak: by the pending gradients, or on links as the paper prints it.
 
         Blocks (slots, and subbands of each) carry disjoint coordinates, so a sample's shift is shared among them and
         the worst block bounds all: sum of |shift_b|^2 / sigma_b^2 <= |shift|^2 / min sigma_b^2.
-        A jammer's noise hides nothing: it is never counted. stage: whether this is a frame of a Gram stage.
+        A jammer's noise hides nothing: it is never counted, nor on links is what attackers, `[K]`, may not have sent.
+        stage: whether this is a frame of a Gram stage.
         """
         settings = self._settings
         model_w, noise_w = plan.alpha * budget_w, plan.beta * budget_w * sigma**2
@@ -190,7 +192,8 @@ class Releases:
         on_links = np.full((1, len(channel.heard)), np.nan)
         if settings.counts_links:
             gains = np.stack([slot.gain for slot in channel.slots])
-            on_links = self._on_links(channel, gains, model_w, noise_w, shift if settings.hardened else printed)
+            moved = shift if settings.hardened else printed
+            on_links = self._on_links(channel, gains, model_w, noise_w, moved, attackers)
         return FrameRelease(
             round=round,
             on_air=on_air,
@@ -214,7 +217,13 @@ class Releases:
         return np.asarray(self._settings.sensitivity * np.where(step > 0, np.maximum(step, least), 0.0))
 
     def _on_links(
-        self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray
+        self,
+        channel: FrameChannel,
+        gain: FloatArray,
+        model_w: FloatArray,
+        noise_w: FloatArray,
+        shift: FloatArray,
+        attackers: BoolArray | None,
     ) -> FloatArray:
         """mu of every link in every block, `[blocks, links]`. gain: likewise."""
         thermal_w = self._settings.credited_thermal_w
@@ -224,6 +233,9 @@ class Releases:
             tx = channel.heard.tx
             return own_mu(gain**2 * model_w[tx], gain**2 * noise_w[tx] + thermal_w, shift[tx])
         late = [slot.late for slot in channel.slots if slot.late is not None]
+        masks_others = None if len(late) < len(channel.slots) else masking_share(np.stack(late))
+        if attackers is not None and attackers.any():
+            masks_others = np.where(attackers[channel.heard.tx], 0.0, 1.0 if masks_others is None else masks_others)
         return link_mu(
             channel.heard,
             gain,
@@ -231,5 +243,5 @@ class Releases:
             noise_w=noise_w,
             step_sensitivity=shift,
             thermal_w=thermal_w,
-            masks_others=None if len(late) < len(channel.slots) else masking_share(np.stack(late)),
+            masks_others=masks_others,
         )
