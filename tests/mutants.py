@@ -50,6 +50,7 @@ TARGETS = {
         "tests/privacy/test_ledger.py",
         "tests/privacy/test_totals.py::test_what_has_no_proof_is_refused_with_what_has",
         "tests/privacy/test_totals.py::test_the_table_of_valid_combinations_is_the_specified_one",
+        "tests/privacy/test_totals.py::test_sensitivities_of_amplified_releases_are_those_of_replaced_samples",
         "tests/privacy/test_totals.py::test_odd_arguments_are_refused_or_answered",
     ],
 }

@@ -17,7 +17,8 @@ from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy import calibrate, total_epsilon, valid_accountants
 from wirelessdl.privacy.ledger import SenderTotals
 from wirelessdl.privacy.pld import compose, profile
-from wirelessdl.privacy.terms import PrivacyAssumptions
+from wirelessdl.privacy.terms import SAMPLERS as samplers_by_key
+from wirelessdl.privacy.terms import PrivacyAssumptions, noise_factor, profile_of
 
 DELTA = 1e-4
 SAMPLERS = ("without-replacement", "poisson", "full-batch", "shuffled")
@@ -68,11 +69,67 @@ def test_what_has_no_proof_is_refused_with_what_has(accountant, sampler, adjacen
     assert all(name in str(caught.value) for name in valid)
 
 
+# factor of nu, noise over replace-one sensitivity, by rdp-wang19, rdp, pld and gdp; -: refused
+SPECIFIED = """
+    without-replacement  replace-one  per-sample   1 1 1 1
+    without-replacement  replace-one  batch        1 1 1 1
+    without-replacement  add-remove   per-sample   - - - -
+    without-replacement  add-remove   batch        - - - -
+    without-replacement  zero-out     per-sample   1 1 1 2
+    without-replacement  zero-out     batch        1 1 1 1
+    poisson              replace-one  per-sample   1 - 1 1
+    poisson              replace-one  batch        1 - 1 1
+    poisson              add-remove   per-sample   2 2 2 2
+    poisson              add-remove   batch        1 1 1 1
+    poisson              zero-out     per-sample   2 2 2 2
+    poisson              zero-out     batch        1 - 1 1
+    full-batch           replace-one  per-sample   - - - 1
+    full-batch           replace-one  batch        - - - 1
+    full-batch           add-remove   per-sample   - - - 2
+    full-batch           add-remove   batch        - - - -
+    full-batch           zero-out     per-sample   - - - 2
+    full-batch           zero-out     batch        - - - 1
+    shuffled             replace-one  per-sample   - - - 1
+    shuffled             replace-one  batch        - - - 1
+    shuffled             add-remove   per-sample   - - - -
+    shuffled             add-remove   batch        - - - -
+    shuffled             zero-out     per-sample   - - - 2
+    shuffled             zero-out     batch        - - - 1
+"""
+
+
 def test_the_table_of_valid_combinations_is_the_specified_one():
     assert len(VALID) == 27
-    assert valid_accountants("without-replacement", "add-remove", "per-sample") == ()
     assert valid_accountants("poisson", "replace-one", "batch") == ("rdp-wang19", "pld", "gdp")
-    assert valid_accountants("shuffled", "replace-one", "batch") == ("gdp",)
+    assert samplers_by_key == {name: name for name in SAMPLERS if name != "full-batch"} | {"full": "full-batch"}
+    rows = [line.split() for line in SPECIFIED.strip().splitlines()]
+    assert [tuple(row[:3]) for row in rows] == list(itertools.product(SAMPLERS, (*ADJACENCIES, "zero-out"), CLIPPINGS))
+    for *terms, wang, rdp, pld, gdp in rows:
+        for accountant, factor in {"rdp-wang19": wang, "rdp": rdp, "pld": pld, "gdp": gdp}.items():
+            if factor != "-":
+                assert noise_factor(accountant, *terms) == float(factor)
+                continue
+            other = " or poisson sampling" if terms[0] == "without-replacement" else ""
+            remedy = "valid there: " if valid_accountants(*terms) else "nothing is; use replace-one neighbours"
+            with pytest.raises(UnsoundError, match=f"{remedy}.*{other}"):
+                noise_factor(accountant, *terms)
+        poisson = terms == ["poisson", "replace-one", "per-sample"]
+        assert profile_of(terms[0], terms[2], terms[1]) == ("poisson" if poisson else "without-replacement")
+    for place, what in enumerate(("accountant", "sampler", "adjacency", "clipping")):
+        names = ["pld", "poisson", "replace-one", "batch"]
+        with pytest.raises(ValueError, match=f"{what} is 'none'; must be one of .*{names[place]}"):
+            noise_factor(*names[:place], "none", *names[place + 1 :])
+
+
+def test_sensitivities_of_amplified_releases_are_those_of_replaced_samples():
+    def terms(sampler, adjacency, protocol="hardened"):
+        return PrivacyAssumptions(protocol, sampler, "per-sample", DELTA, adjacency=adjacency)
+
+    for sampler, scale in (("without-replacement", 2.0), ("poisson", 1.0)):
+        assert (terms(sampler, "zero-out").replaced, terms(sampler, "zero-out").link_scale) == (2.0, scale)
+        assert (terms(sampler, "replace-one").replaced, terms(sampler, "replace-one").link_scale) == (1.0, 1.0)
+    for plain in (terms("full-batch", "zero-out"), terms("without-replacement", "zero-out", "paper")):
+        assert plain.replaced == plain.link_scale == 1.0
 
 
 @pytest.mark.slow
