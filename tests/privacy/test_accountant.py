@@ -126,6 +126,17 @@ def test_without_amplification_mu_adds_in_squares():
     assert accountant.name == EpochAccountant(np.array([1])).name == "gdp"
 
 
+def test_a_release_of_all_samples_is_of_no_epoch():
+    """It counts whole, beside the largest release of the epoch that it was sent in."""
+    accountant = EpochAccountant(np.array([3, 3]))
+    for accountant.round, mu in enumerate((0.3, 0.5, 0.4, 0.6, 0.1), start=1):
+        one = np.ones(1, dtype=np.int64)
+        (accountant.record_whole if accountant.round in (1, 3) else accountant.record)(one, np.array([mu]))
+    squares = 0.3**2 + 0.4**2 + 0.6**2 + 0.1**2  # gradients of rounds 1 and 3 are of the first epoch, that of 4 is not
+    expected = analytic_epsilon(np.sqrt([0.0, squares]), DELTA)
+    np.testing.assert_allclose(accountant.epsilon(DELTA), expected, rtol=1e-12)
+
+
 def test_an_epoch_costs_its_largest_release_and_epochs_add_in_squares():
     """A transmission carries the gradient of the round its sender last transmitted in."""
     rng = np.random.default_rng(2)

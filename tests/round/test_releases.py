@@ -91,16 +91,19 @@ def test_a_gradient_is_pending_from_its_step_until_it_is_sent_or_withdrawn():
 
 
 def test_noise_that_attackers_may_not_have_sent_hides_nobody_on_links():
-    """Node 2 attacks: 1 is masked at 0 by its own noise alone; the own view stays."""
+    """Node 2 attacks: 1 is masked at 0 by its own noise alone; nobody else is masked by 0. The own view stays."""
     sigma, given = np.array([0.34, 0.77, 0.5]), (np.ones(K, dtype=bool), frame(), plan(), POWER_W)
-    plain, found = (
-        releases().release(7, *given, sigma, GAMMA, attackers=np.array(attackers))
-        for attackers in ([False] * 3, [False, False, True])
+    plain, found, other = (
+        releases().release(7, *given, sigma, GAMMA, attackers=np.arange(K) == attacker) for attacker in (-1, 2, 0)
     )
     shift = SENSITIVITY * PENDING * MULTIPLIER
     every, alone = (expected_links(shift, sigma, alone=alone) for alone in (False, True))
     np.testing.assert_allclose(plain.link_mu, every, rtol=1e-12)
     np.testing.assert_allclose(found.link_mu, [alone[0], *every[1:]], rtol=1e-12)
+    np.testing.assert_allclose(other.link_mu, every, rtol=1e-12)
+    apart = (given[0], frame(late=np.full(4, 0.6)), *given[2:], sigma, GAMMA)  # so late that nobody masks another
+    late, both = (releases().release(7, *apart, attackers=np.arange(K) == attacker) for attacker in (-1, 0))
+    np.testing.assert_array_equal(both.link_mu, late.link_mu)
     assert found.link_mu[0] > plain.link_mu[0]
     np.testing.assert_array_equal(found.own_mu, plain.own_mu)
 
