@@ -117,6 +117,10 @@ def test_motion_is_exported_for_ns3_and_is_the_same_when_it_is_read(tmp_path):
         (FCD.replace('x="10"', 'x="inf"'), {}, 'x of vehicle a at time 11 is "inf"; must be a finite number'),
         (FCD.replace('x="10"', 'z="10"'), {}, 'x of vehicle a at time 11 is ""'),
         (FCD, {"nodes": 4}, r"has 3 vehicles or persons from 10 s on, network.nodes is 4: lower it"),
+        (FCD.replace('timestep time="12.00"', "timestep"), {}, 'time of a timestep is ""; must be a finite number'),
+        (FCD.replace('id="b"', 'id="a"'), {}, 'vehicle "a" is twice at time 11; ids must differ'),
+        ('<?xml version="1.0" encoding="none"?>' + FCD, {}, "no XML: unknown encoding: none: save it as UTF-8"),
+        ('<?xml version="1.0" encoding="utf-7"?>' + FCD, {}, "no XML: multi-byte encodings are not supported"),
         (FCD, {"from_s": 13.0}, "from_s is 13; the file goes from 10 to 13 s"),
     ],
 )
@@ -184,6 +188,7 @@ def test_crossing_agrees_with_a_walk_along_the_line(tmp_path):
         (SHAPES.replace("building.yes", "house"), "has no poly of type building; types there: house, park"),
         (SHAPES.replace("30,0 30,10", "30,0 30"), 'shape of poly "l" must be three or more corners'),
         ("<additional>", "no XML"),
+        ("<net/>", "has no poly of type building; types there: none"),
     ],
 )
 def test_mistakes_in_polygons_are_one_line(tmp_path, text, words):

@@ -227,7 +227,13 @@ def sinks(env, network, rng):
     yield network.wait(0.01)
 
 
+def fails_an_event(env, network, rng):
+    env.event().fail(ValueError("boom"))
+    yield network.wait(1.0)
+
+
 MISTAKES = {
+    fails_an_event: r"an event failed with ValueError: boom, and no process waits for it: yield it",
     no_generator: r"no_generator returned NoneType; must be a generator: use yield",
     waits_in_seconds: r"waits_in_seconds waits until 0\.5 ns; the clock has whole ns: use network\.wait",
     yields_a_number: r"yields_a_number yields 5, expected an event",

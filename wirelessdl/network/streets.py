@@ -109,8 +109,8 @@ def _read(file: str, text: str, types: list[str]) -> list[FloatArray]:
             raise ValueError(f'file is "{file}"; shape of poly "{name}" must be three or more corners x,y in m')
         found.append(corners)
     if not found:
-        others = sorted({poly.get("type", "") for poly in root.iter("poly")})
-        raise ValueError(f'file is "{file}"; has no poly of type {", ".join(types)}; types there: {", ".join(others)}')
+        others = ", ".join(sorted({poly.get("type", "") for poly in root.iter("poly")})) or "none"
+        raise ValueError(f'file is "{file}"; has no poly of type {", ".join(types)}; types there: {others}')
     return found
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import simpy
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.contract import Guard, formatted, guard_of, outside
+from wirelessdl.contract import Guard, format_error, formatted, guard_of, outside
 from wirelessdl.errors import ContractError, WirelessdlError, quote
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
 from wirelessdl.radio.frame import AirTime, Frame, Participation, Transmissions
@@ -71,6 +71,10 @@ class UserProcesses:
         cause = error.__cause__
         if cause is None or isinstance(cause, WirelessdlError):
             return
+        if cause.__traceback__ is None:  # nobody raised it: event.fail(...), which no event of ours has
+            raise ContractError(
+                f"events.processes: an event failed with {format_error(cause)}, and no process waits for it: yield it"
+            ) from cause
         if any(Path(frame.filename).parent.name != "simpy" for frame in outside(cause)):
             raise ContractError(f"events.processes: a process of theirs raised {formatted(cause)}") from cause
 

@@ -129,9 +129,13 @@ def _read(path: Path, file: str, who: str, from_s: float | None) -> tuple[list[f
                     if kind not in _KINDS[who]:
                         others += 1
                         continue
-                    seen.setdefault((kind, name), []).append((len(times) - 1, x, y))
-    except ElementTree.ParseError as error:
-        raise ValueError(f'file is "{file}"; line {error.position[0]}: no XML: {error.msg}') from None
+                    rows = seen.setdefault((kind, name), [])
+                    if rows and rows[-1][0] == len(times) - 1:
+                        raise ValueError(
+                            f'file is "{file}"; {kind} "{name}" is twice at time {time:g}; ids must differ: give each '
+                            "its own"
+                        )
+                    rows.append((len(times) - 1, x, y))
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f'file is "{file}"; cannot be read: {error}') from None
     if not seen:
@@ -148,7 +152,7 @@ def _read(path: Path, file: str, who: str, from_s: float | None) -> tuple[list[f
 def _timesteps(stream: IO[bytes], file: str) -> Iterator[tuple[float, list[tuple[str, str, float, float]]]]:
     """Instants in turn with the records of each: kind, id, x and y."""
     root = None
-    for event, element in ElementTree.iterparse(stream, events=("start", "end")):
+    for event, element in _elements(stream, file):
         if root is None:
             root = element
             if root.tag != "fcd-export":
@@ -158,26 +162,33 @@ def _timesteps(stream: IO[bytes], file: str) -> Iterator[tuple[float, list[tuple
                 )
         if event == "end" and element.tag == "timestep":
             time = _number(file, element, "time", "a timestep")
-            words = f"at time {time:g}"
             yield (
                 time,
                 [
-                    (one.tag, one.get("id", ""), _number(file, one, "x", words), _number(file, one, "y", words))
+                    (one.tag, one.get("id", ""), *(_number(file, one, axis, words) for axis in "xy"))
                     for one in element
                     if one.tag in _KINDS["all"]
+                    for words in [f"{one.tag} {one.get('id', '')} at time {time:g}"]
                 ],
             )
             root.clear()  # what was read is not kept
 
 
-def _number(file: str, element: ElementTree.Element, name: str, where: str) -> float:
+def _elements(stream: IO[bytes], file: str) -> Iterator[tuple[str, ElementTree.Element]]:
+    """Elements as they begin and end."""
+    try:
+        yield from ElementTree.iterparse(stream, events=("start", "end"))
+    except ElementTree.ParseError as error:
+        raise ValueError(f'file is "{file}"; line {error.position[0]}: no XML: {error.msg}') from None
+    except (LookupError, ValueError) as error:  # its encoding
+        raise ValueError(f'file is "{file}"; no XML: {error}: save it as UTF-8') from None
+
+
+def _number(file: str, element: ElementTree.Element, name: str, of: str) -> float:
     try:
         value = float(element.get(name, ""))
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and abs(value) <= 1e9):
-        raise ValueError(
-            f'file is "{file}"; {name} of {element.tag} {element.get("id", "")} {where} is "{element.get(name, "")}"; '
-            "must be a finite number"
-        )
+        raise ValueError(f'file is "{file}"; {name} of {of} is "{element.get(name, "")}"; must be a finite number')
     return value
