@@ -10,8 +10,7 @@ from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, Ledger, PrivacyAssumptions
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.ledger import SenderTotals, add_to_stage
-from wirelessdl.privacy.pld import compose
-from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
+from wirelessdl.privacy.pld import SPARSE_ORDERS, compose, convert, rdp_table
 from wirelessdl.privacy.terms import NOBODY_SENDS, adversary, adversary_in_short
 
 DELTA = 1e-5
@@ -385,6 +384,21 @@ def test_shuffled_epochs_are_told_apart_by_the_round_of_the_slot():
     epochs, rounds = 0.5**2 + 0.4**2 + 0.2**2, sum(value**2 for value in mu)
     expected = analytic_epsilon(np.sqrt([epochs, 0.0, rounds]), DELTA)
     np.testing.assert_allclose(ledger.own.total(), expected, rtol=1e-12)
+
+
+def test_a_release_that_nothing_amplifies_is_composed_as_one_of_all_samples():
+    """Zero-out without replacement: its mu is that of the adjacency, mu of training is replace-one, twice as large."""
+    totals, one = SenderTotals(terms(adjacency="zero-out"), np.array([0.2])), np.zeros(1, dtype=np.int64)
+    totals.record(1, one, np.array([0.7]), whole=True)
+    assert totals.bound()[0] >= totals.total_of(0) >= analytic_epsilon(0.7, DELTA) * (1.0 - 1e-9)
+    for round in (2, 3):
+        totals.record(round, one, np.array([0.3]))
+    expected = compose({(0.2, lower_end(0.6)): 2, (1.0, 1 / 0.7): 1}, DELTA)
+    assert totals.total_of(0) == pytest.approx(expected, rel=1e-9)
+    sampled = AmplifiedAccountant(np.array([0.2]))
+    for _ in range(2):
+        sampled.record(one, np.array([0.6]))
+    np.testing.assert_allclose(totals.accountant.total, sampled.total + 0.5 * 0.7**2 * SPARSE_ORDERS, rtol=1e-12)
 
 
 def test_a_gram_stage_is_of_no_epoch():
