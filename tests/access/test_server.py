@@ -8,6 +8,7 @@ from interrupting import assert_resumes
 
 import wirelessdl
 from wirelessdl.channel.antennas import heard_through
+from wirelessdl.cli.run import summary_rows
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.announced import announced_rms
 from wirelessdl.radio.frame import Participation
@@ -94,6 +95,8 @@ def test_energy_and_airtime_are_those_by_hand(tmp_path):
     assert row["energy_j"] < nominal
     assert row["server_j"] == pytest.approx(power_w * (payload_s + 7 * pilot_s + 2 * number_s), rel=1e-6)
     assert row["server_members"] == 6
+    words = dict(summary_rows(wirelessdl.open_run(run.path).summary))["server"]
+    assert words.startswith("6 members a round; it sends ")
 
 
 def test_receiver_noise_is_that_of_the_formula():

@@ -1,6 +1,7 @@
 """Carrier and timing offsets: what is left of a symbol, where the rest goes, what it costs, and what it leaks."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -247,12 +248,13 @@ def test_the_idealised_air_is_at_chance_once_senders_have_one_phase_and_signals_
 def test_alignment_at_all_receivers_is_warned_of_where_gains_come_from_places():
     def warned(*models, **radio):
         power = {"objective": "own-noise"}
-        channel = {"models": [{"model": name} for name in models]}
+        channel = {"models": [{"model": name} if isinstance(name, str) else name for name in models]}
         lines = scenario_warnings(build(tiny(channel=channel, radio=radio, power=power)))
         return any("aligned at every receiver at once" in line for line in lines)
 
     assert warned("friis")
     assert warned("uniform", "rayleigh")
+    assert warned({"model": "replay", "file": str(Path("scenarios/traces/crossing_ns3.parquet").resolve())})
     assert not warned("uniform")
     assert not warned("friis", flight_time=True)
     assert not warned("friis", access="tdma")

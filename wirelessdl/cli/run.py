@@ -191,12 +191,17 @@ def summary_rows(
     if "outage_rate" in summary:
         attempts, outage = summary["attempts_mean"], summary["outage_rate"]
         yield "messages", f"{attempts:.3g} attempts on average, {outage:.2%} of links in outage"
+    without = ""
+    if "server_members" in summary:
+        members, sends, without = summary["server_members"], prefixed(summary["server_j"], "J"), " without the server"
+        yield "server", f"{members:.3g} members a round; it sends {sends} a round, not in the energy"
     if "hubs" in summary:
         found = "none: no two nodes on air had a link of radio.truncate_snr_db or more in any round"
         if "disagreement" in summary:
+            turns = summary["hubs"]
             found = (
-                f"{summary['hubs']:.3g} turns a round, {summary['disagreement']:.2g} of disagreement left, "
-                f"{summary['uncollected']:.2g} nodes not collected"
+                f"{turns:.3g} turn{'s' * (turns != 1)} a round{without}, {summary['disagreement']:.2g} of disagreement "
+                f"left, {summary['uncollected']:.2g} nodes not collected"
             )
         yield "hubs", found
     energy = f"{prefixed(summary['energy_j'], 'J')} by {counted(summary['nodes'], 'node')}"

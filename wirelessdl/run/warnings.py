@@ -20,7 +20,7 @@ from wirelessdl.units import to_s
 RECEIVER_NOISE_LIMIT = 1.0
 _LEAST_HZ = {"channel.frequency_hz": 1e6, "radio.bandwidth_hz": 1e3}  # below: a unit is mistaken, or it is no radio
 _MOST_TURNED_RAD = 0.3
-_FIXED_GAINS = ("uniform", "matrix", "replay")  # channel models that know nothing of places
+_FIXED_GAINS = ("uniform", "matrix")  # channel models that are no radio channel of any place
 _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose non-neighbours are weak, or that have none
 
 
