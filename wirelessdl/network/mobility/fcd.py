@@ -165,7 +165,7 @@ def _timesteps(stream: IO[bytes], file: str) -> Iterator[tuple[float, list[tuple
             yield (
                 time,
                 [
-                    (one.tag, one.get("id", ""), *(_number(file, one, axis, words) for axis in "xy"))
+                    (one.tag, one.get("id", ""), _number(file, one, "x", words), _number(file, one, "y", words))
                     for one in element
                     if one.tag in _KINDS["all"]
                     for words in [f"{one.tag} {one.get('id', '')} at time {time:g}"]
