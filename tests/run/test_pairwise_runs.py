@@ -158,7 +158,7 @@ def test_every_reader_shows_the_promised_epsilon_with_its_adversary(tmp_path, mo
     assert command_line("report", str(run.path), "--out", "report.html", "--csv", "csv").code == 0
     page = (tmp_path / "report.html").read_text()
     assert f"proven, against {COALITION}" in page
-    assert f"Promised against {COALITION}." in page
+    assert f"Guaranteed against {COALITION}." in page
     assert command_line("plot", str(run.path), str(own.path), "--figure", "tradeoff", "--format", "svg").code == 0
 
 
