@@ -94,6 +94,11 @@ def test_conditions_name_what_a_run_has_and_nothing_else():
         ({"passes": True}, "mixing passes carry what was received"),
         ({"declared": "m.py:M"}, "not proven: m.py:M"),
         ({"sends": False}, "nothing is sent"),
+        ({"update": "m.py:M"}, "not proven: "),
+        ({"kind": "change"}, "is clipped as a whole"),
+        ({"gram": True}, "the Gram stage is one release"),
+        ({"adjacency": "zero-out"}, "replaced by a null record"),
+        ({"adjacency": "zero-out", "unit": "node"}, "replaced by as many null records"),
     ):
         assert any(words in line for line in terms(**some).conditions)
         assert not any(words in line for line in terms().conditions)
@@ -134,6 +139,16 @@ def test_totals_under_a_mechanism_of_the_users_are_unproven():
     ledger = Ledger(terms(declared="m.py:M"), RATES)
     ledger.record(release(1, [0.5] * 3))
     assert [(one.view, one.status) for one in ledger.statements()] == [("own", "unproven")]
+
+
+def test_what_an_update_declares_is_no_proof():
+    assert (terms().status, terms(update="m.py:M").status, terms(declared="m.py:M").status) == (
+        "proven",
+        "declared",
+        "unproven",
+    )
+    assert "declaration" in terms(update="m.py:M").against("own")
+    assert adversary_in_short(1, declared=True) == "any one node (not proven)"
 
 
 def test_links_that_come_later_have_streams_of_their_own():

@@ -142,7 +142,7 @@ def test_every_reader_shows_the_promised_epsilon_with_its_adversary(tmp_path, mo
     rows = command_line("list", "runs").out.splitlines()
     shown = {row.split()[1]: row for row in rows[1:3]}  # runs that began in the same second have no order
     assert "any 2 " in shown["pairs"]
-    assert "everyone" in shown["own"]
+    assert "all other" in shown["own"]
     listed = [json.loads(line) for line in command_line("list", "runs", "--json").out.splitlines()]
     totals = {one["scenario"]: (one["epsilon"], one["coalition"]) for one in listed}
     assert totals == {"pairs": (run.summary["epsilon_total"], 2), "own": (own.summary["epsilon_total"], None)}
@@ -158,7 +158,7 @@ def test_every_reader_shows_the_promised_epsilon_with_its_adversary(tmp_path, mo
     assert command_line("report", str(run.path), "--out", "report.html", "--csv", "csv").code == 0
     page = (tmp_path / "report.html").read_text()
     assert f"proven, against {COALITION}" in page
-    assert f"Promised against {COALITION}." in page
+    assert f"Guaranteed against {COALITION}." in page
     assert command_line("plot", str(run.path), str(own.path), "--figure", "tradeoff", "--format", "svg").code == 0
 
 
