@@ -30,16 +30,17 @@ n attackers on air, `[n, m]`, their first ones, and L, `[n]`, and returns what t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import torch
 from annotated_types import Gt, Le
-from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray, read_only
 from wirelessdl.contract import Guard, Memory, checked_array
 from wirelessdl.streams import Streams
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class NoAttack:
@@ -137,10 +138,12 @@ class RunningAttack:
         self._memory = Memory(f"faults.byzantine: {attackers.name}.send", attackers.attack, "use what it is given")
         self.first, self.began = np.zeros((len(attackers.nodes), size)), np.zeros(len(attackers.nodes), dtype=bool)
 
-    def replace_(self, given: AttackInput, round: int, step: int, sent: Tensor) -> None:
+    def replace_(self, given: AttackInput, round: int, step: int, sent: "Tensor") -> None:
         """In place, `[K, m]`; step: of the round's payloads, from 0."""
         if not len(given.nodes):
             return
+        import torch  # parts are listed without it
+
         rows = torch.as_tensor(given.nodes, device=sent.device)
         honest = sent.index_select(0, rows).double().cpu().numpy()
         place = np.searchsorted(self._attackers.nodes, given.nodes)
