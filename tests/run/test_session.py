@@ -1,11 +1,13 @@
 """Whole runs: same in, same out; traces that pandas reads alone; time that adds up."""
 
+import gc
 import tomllib
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import torch
 from conftest import tiny, tiny_table
 
 import wirelessdl
@@ -356,3 +358,17 @@ def test_a_clock_goes_on_though_nothing_is_sent(tmp_path):
         out=tmp_path,
     )
     assert run.rounds["opened_s"].tolist() == [0.0, 0.2, 0.4]
+
+
+def test_a_run_that_ended_keeps_no_samples_in_memory(tmp_path):
+    def held():
+        return sum(each.nbytes for each in gc.get_objects() if type(each) is torch.Tensor)
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = held()
+        wirelessdl.simulate(tiny(**PERFECT), out=tmp_path)
+        assert held() - before < 1_000_000  # the samples are 38 MB
+    finally:
+        gc.enable()

@@ -228,6 +228,8 @@ class _Session:
             raise
         finally:  # a process that is forked later would have the locks of its threads, and not the threads
             self.engine.stages.learning.close()
+            # nodes' processes refer to each other: models and samples would stay until garbage is collected
+            vars(self.engine.stages.learning).clear()
             if self._wandb is not None:
                 self._wandb.finish(sound=sound)
 
