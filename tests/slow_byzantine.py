@@ -10,12 +10,15 @@ class SlowAttack:
         self.part, self.attackers = world.scenario.faults.byzantine, world.learning.settings.attackers
         self.streams, self.first = world.streams, {}
 
+    def lies(self, node, t):
+        return self.attackers is not None and t >= self.attackers.from_round and node in self.attackers.nodes
+
     def sent(self, t, honest, sends, alpha, step=0):
         """What every node sends in round t. honest: list of [m]; sends: who is on air."""
         found = list(honest)
-        if self.attackers is None or t < self.attackers.from_round:
+        who = [a for a in range(len(honest)) if sends[a] and self.lies(a, t)]
+        if not who:
             return found
-        who = [a for a in self.attackers.nodes.tolist() if sends[a]]
         rng, size = self.streams.draws("faults.byzantine", t, step), len(honest[0])
         factor = self.part.parameters.get("factor", 1.0)
         drawn = rng.standard_normal((len(who), size)) if self.part.name == "noise" else None

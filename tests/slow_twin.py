@@ -138,7 +138,7 @@ class SlowTwin:
                 for j in neighbours[i]:
                     share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(frame.slots)
                     known[i][j] += share * est[i][j]
-            epsilon = np.fmax(epsilon, self._epsilon(gain, heard, sigma, gamma))
+            epsilon = np.fmax(epsilon, self._epsilon(t, gain, heard, sigma, gamma))
 
         multiplier = [float(K) if self.scenario.power.balance else min(1 / self.z[i][i], self.theta) for i in range(K)]
         steps = [sends[i] and not (len(fallen) and fallen[i]) for i in range(K)]
@@ -218,7 +218,7 @@ class SlowTwin:
         kappa = min((paper[i] / p[i] for i in group), default=0.0)
         return [kappa * p[i] for i in range(K)]
 
-    def _epsilon(self, gain, neighbours, sigma, gamma):
+    def _epsilon(self, t, gain, neighbours, sigma, gamma):
         """Theorem 1 on every link: hardened by the gradient carried, paper as printed with theta."""
         world, privacy = self.world, self.scenario.privacy
         alpha, P = self.alpha, world.power_w
@@ -232,6 +232,8 @@ class SlowTwin:
                 for k in neighbours[i]:
                     apart = abs(self.offsets.late(i, k))
                     least = 1.0 if k == j else max(0.0, 1 - 2 * apart)
+                    if k != j and self.attack.lies(k, t):  # what it sent may have no noise
+                        least = 0.0
                     masking += least**2 * gain[i][k] ** 2 * (1 - alpha[k]) * P[k] * sigma[k] ** 2
                 if self.scenario.radio.access.name != "oac":
                     masking = gain[i][j] ** 2 * (1 - alpha[j]) * P[j] * sigma[j] ** 2
