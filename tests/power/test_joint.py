@@ -8,7 +8,7 @@ import pytest
 from wirelessdl.chebyshev import fitted, plain, response
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import balanced_air, mix
-from wirelessdl.power.joint import EXPONENTS, RATIOS, JointProblem, choose, forecast
+from wirelessdl.power.joint import EXPONENTS, RATIOS, JointProblem, JointSettings, choose, forecast
 
 NODES = 6
 
@@ -26,14 +26,10 @@ def problem(**changes):
         sigma=0.5,
         partners=NODES - 1,
         coalition=2,
-        passes=3,
-        chebyshev=True,
-        thermal_w=1e-13,
-        rounds=40,
-        full_power=False,
-        radius=0.5,
+        settings=JointSettings(passes=3, chebyshev=True, thermal_w=1e-13, rounds=40, full_power=False, radius=0.5),
     )
-    return replace(given, **changes)
+    settings = {name: changes.pop(name) for name in list(changes) if hasattr(given.settings, name)}
+    return replace(given, settings=replace(given.settings, **settings), **changes)
 
 
 def parts(given, exponent=0.0):
@@ -41,8 +37,8 @@ def parts(given, exponent=0.0):
     assert exponent == 0.0
     amplitude = np.sqrt(given.power_w)
     mixing = mix(given.links, given.gain, amplitude, air=balanced_air(given.links, given.gain, amplitude))
-    count = 1 + given.passes
-    passes = fitted(count, np.linalg.eigvals(mixing.dense)) if given.chebyshev else plain(count)
+    count = 1 + given.settings.passes
+    passes = fitted(count, np.linalg.eigvals(mixing.dense)) if given.settings.chebyshev else plain(count)
     return mixing.dense, mixing.scale, passes
 
 
@@ -53,8 +49,10 @@ def in_loops(given, ratio):
     a2 = given.hidden / (1 + max(p - c, 0) * ratio**2 / (1 + ratio**2))
     sent = a2 * (1 + p * ratio**2)
     alpha = 1 / (1 + sent / given.sigma**2)
-    payload = (alpha * given.radius**2 + (1 - alpha) * given.sigma**2 if given.full_power else 1.0) / alpha
-    again = given.radius**2 + sent if given.full_power else max(1.0, given.radius**2 + sent)
+    payload = (
+        alpha * given.settings.radius**2 + (1 - alpha) * given.sigma**2 if given.settings.full_power else 1.0
+    ) / alpha
+    again = given.settings.radius**2 + sent if given.settings.full_power else max(1.0, given.settings.radius**2 + sent)
     # what each node's own number, and each receiver's noise in each pass, become: one unit after the other
     count = len(passes.heard)
 
@@ -71,7 +69,7 @@ def in_loops(given, ratio):
     for k in range(count):
         for j in range(K):
             unit = silence.copy()
-            unit[k, j] = scale[j] * np.sqrt(given.thermal_w * (payload if k == 0 else again))
+            unit[k, j] = scale[j] * np.sqrt(given.settings.thermal_w * (payload if k == 0 else again))
             got = through(np.zeros(K), unit)
             variance += got**2
             of_mean += got.mean() ** 2
@@ -83,7 +81,7 @@ def in_loops(given, ratio):
     D = np.zeros((K, K))
     for _ in range(4096):
         D = Q @ (D + S) @ Q.T + np.diag(np.maximum(variance - of_mean, 0.0))
-    return given.rounds * (a2 / K + of_mean), sum(D[i, i] for i in range(K)) / K, alpha
+    return given.settings.rounds * (a2 / K + of_mean), sum(D[i, i] for i in range(K)) / K, alpha
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.7, 2.0])
@@ -139,7 +137,7 @@ def test_mixed_models_part_as_far_as_predicted(ratio, thermal_w, chebyshev):
     found = forecast(given, response(passes, weights), scale, ratio, 0.0)
     rng, size = np.random.default_rng(1), 4000
     own = np.sqrt(given.own(ratio))
-    payload, again = 1 / found.alpha, max(1.0, given.radius**2 + given.sent(ratio))
+    payload, again = 1 / found.alpha, max(1.0, given.settings.radius**2 + given.sent(ratio))
     x, apart = np.zeros((NODES, size)), []
     for t in range(60):
         noise = own * rng.standard_normal((NODES, size))
@@ -150,7 +148,7 @@ def test_mixed_models_part_as_far_as_predicted(ratio, thermal_w, chebyshev):
                 noise[k] -= shared
         before, y = np.zeros_like(x), x + noise
         for k in range(len(passes.heard)):
-            deviation = scale * np.sqrt(given.thermal_w * (again if k else payload))
+            deviation = scale * np.sqrt(given.settings.thermal_w * (again if k else payload))
             heard = weights @ y + deviation[:, None] * rng.standard_normal((NODES, size))
             before, y = y, passes.heard[k] * heard + passes.before[k] * before
         x = y

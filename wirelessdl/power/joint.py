@@ -29,7 +29,7 @@ there on it falls by a constant factor a round, and the rest is a geometric sum.
 covariances, of which the dense form takes the diagonal. A must be doubly stochastic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,13 +121,28 @@ def _settled_draws(passes: Passes, weights: csr_array, state: FloatArray, column
     return [float(value) for value in total + rest]
 
 
+@dataclass(frozen=True)
+class JointSettings:
+    """What the choice rests on in every network.
+
+    passes: after the payload. thermal_w: receiver noise, W. radius: most that a node holds per coordinate, without the
+    noise; with the noise it sets the scale of passes.
+    """
+
+    passes: int
+    chebyshev: bool
+    thermal_w: float
+    rounds: int
+    full_power: bool
+    radius: float
+
+
 @dataclass(frozen=True, eq=False)
 class JointProblem:
     """What the choice rests on.
 
     gain: [links] mean |h|. power_w: [K] W. hidden: variance that must stay hidden, in the model's units; sigma: of eta.
-    partners: of a node with everyone on air. passes: after the payload. thermal_w: receiver noise, W. radius:
-    most that a node holds per coordinate, without the noise; with the noise it sets the scale of passes.
+    partners: of a node with everyone on air.
     """
 
     links: Links
@@ -137,12 +152,7 @@ class JointProblem:
     sigma: float
     partners: int
     coalition: int
-    passes: int
-    chebyshev: bool
-    thermal_w: float
-    rounds: int
-    full_power: bool
-    radius: float
+    settings: JointSettings
 
     def own(self, ratio: float) -> float:
         """a^2 that hides enough."""
@@ -227,7 +237,7 @@ def choose_by_mean(
     nodes, tried = problem.links.nodes, []
     for ratio in ratios:
         sent = problem.sent(ratio)
-        mean = problem.rounds * (problem.own(ratio) + sent * (receiver + alignment)) / nodes
+        mean = problem.settings.rounds * (problem.own(ratio) + sent * (receiver + alignment)) / nodes
         tried.append(Forecast(ratio, 0.0, mean, sent * apart**2, problem.alpha(ratio)))
     best = min(tried, key=lambda one: one.error)
     return JointPlan(problem, best, tuple(tried), np.ones(nodes), ())
@@ -236,10 +246,11 @@ def choose_by_mean(
 def predict(problem: JointProblem, shape: Shape, ratios: Sequence[float]) -> list[Forecast]:
     """J of these amplitudes at every ratio."""
     if problem.links.nodes > _MAX_DENSE_NODES:
-        passes = _passes(problem, expected_spectrum(shape.weights)) if problem.chebyshev else plain(1 + problem.passes)
+        passes = _passes(problem.settings, lambda: expected_spectrum(shape.weights))
         found = traces(passes, sparse(shape.weights), shape.weights.scale)
         return [_by_traces(problem, found, ratio, shape.exponent) for ratio in ratios]
-    mixed = response(_passes(problem, np.linalg.eigvals(shape.weights.dense)), shape.weights.dense)
+    dense = shape.weights.dense
+    mixed = response(_passes(problem.settings, lambda: np.linalg.eigvals(dense)), dense)
     return [forecast(problem, mixed, shape.weights.scale, ratio, shape.exponent) for ratio in ratios]
 
 
@@ -248,9 +259,9 @@ def forecast(problem: JointProblem, mixed: Response, scale: FloatArray, ratio: f
     nodes = problem.links.nodes
     own, alpha = problem.own(ratio), problem.alpha(ratio)
     payload, again = _heard_noise(problem, ratio)
-    factor = np.array([payload, *[again] * problem.passes])
-    noise = problem.thermal_w * scale**2 * factor[:, None]
-    mean = problem.rounds * (own / nodes + mixed.mean_variance(noise))
+    factor = np.array([payload, *[again] * problem.settings.passes])
+    noise = problem.settings.thermal_w * scale**2 * factor[:, None]
+    mean = problem.settings.rounds * (own / nodes + mixed.mean_variance(noise))
     middle = np.full((nodes, nodes), 1.0 / nodes)
     apart = mixed.mixing - middle
     shared = own * (
@@ -265,11 +276,11 @@ def forecast(problem: JointProblem, mixed: Response, scale: FloatArray, ratio: f
 def _by_traces(problem: JointProblem, found: Traces, ratio: float, exponent: float) -> Forecast:
     """The same from traces: what each round adds, in size, times what it settles to."""
     own, (payload, again) = problem.own(ratio), _heard_noise(problem, ratio)
-    payload_w, again_w = problem.thermal_w * payload, problem.thermal_w * again
+    payload_w, again_w = problem.settings.thermal_w * payload, problem.settings.thermal_w * again
     added = own / problem.links.nodes + payload_w * found.payload_mean + again_w * found.passes_mean
     shared = own * (1.0 + (problem.partners + 1) * ratio**2)  # Q takes the mean away
     apart = shared * found.sent + payload_w * found.payload + again_w * found.passes
-    return Forecast(ratio, exponent, problem.rounds * added, apart, problem.alpha(ratio))
+    return Forecast(ratio, exponent, problem.settings.rounds * added, apart, problem.alpha(ratio))
 
 
 def _heard_noise(problem: JointProblem, ratio: float) -> tuple[float, float]:
@@ -278,9 +289,9 @@ def _heard_noise(problem: JointProblem, ratio: float) -> tuple[float, float]:
     Amplitudes were those of all power on the model: receivers make up for alpha, and for the scale of passes.
     """
     sent, alpha = problem.sent(ratio), problem.alpha(ratio)
-    peak = alpha * problem.radius**2 + (1 - alpha) * problem.sigma**2 if problem.full_power else 1.0
-    again = problem.radius**2 + sent
-    return peak / alpha, again if problem.full_power else max(1.0, again)
+    peak = alpha * problem.settings.radius**2 + (1 - alpha) * problem.sigma**2 if problem.settings.full_power else 1.0
+    again = problem.settings.radius**2 + sent
+    return peak / alpha, again if problem.settings.full_power else max(1.0, again)
 
 
 def _settled(apart: FloatArray, added: FloatArray) -> FloatArray:
@@ -292,6 +303,6 @@ def _settled(apart: FloatArray, added: FloatArray) -> FloatArray:
     return total
 
 
-def _passes(problem: JointProblem, eigenvalues: NDArray[Any]) -> Passes:
-    count = 1 + problem.passes
-    return fitted(count, eigenvalues) if problem.chebyshev else plain(count)
+def _passes(settings: JointSettings, eigenvalues: Callable[[], NDArray[Any]]) -> Passes:
+    count = 1 + settings.passes
+    return fitted(count, eigenvalues()) if settings.chebyshev else plain(count)

@@ -14,7 +14,7 @@ from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
 from wirelessdl.mechanism import Mechanism, Protection
 from wirelessdl.power.allocate import PowerAllocator, hide_unheard
-from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, choose, choose_by_mean
+from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, JointSettings, choose, choose_by_mean
 from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem, PowerSettings
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame import Participation
@@ -41,17 +41,12 @@ class JointChoice:
     """What the first plan chooses for the least predicted error: the ratio of shared noise, and amplitudes.
 
     exponent: of partial balancing; None where it is to be chosen. largest_rate: of all rounds. errors: those of the
-    carrier; None where they follow from weights. The other fields are those of `JointProblem`.
+    carrier; None where they follow from weights.
     """
 
+    settings: JointSettings
     exponent: float | None
     promises_coalition: bool
-    passes: int
-    chebyshev: bool
-    thermal_w: float
-    rounds: int
-    full_power: bool
-    radius: float
     largest_rate: float
     errors: Callable[[FloatArray, FloatArray | None], MeanErrors | None] | None = None
 
@@ -67,12 +62,7 @@ class JointChoice:
             sigma=sigma,
             partners=partners,
             coalition=mechanism.coalition if self.promises_coalition else partners,
-            passes=self.passes,
-            chebyshev=self.chebyshev,
-            thermal_w=self.thermal_w,
-            rounds=self.rounds,
-            full_power=self.full_power,
-            radius=self.radius,
+            settings=self.settings,
         )
         ratios = RATIOS if mechanism.ratio is None else (mechanism.ratio,)
         if self.errors is not None:

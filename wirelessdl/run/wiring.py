@@ -14,6 +14,7 @@ from wirelessdl.contract import capability
 from wirelessdl.learning.robust import groups_of
 from wirelessdl.links import Links
 from wirelessdl.power.allocate import LinearProgram
+from wirelessdl.power.joint import JointSettings
 from wirelessdl.power.problem import PowerSettings
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
@@ -180,14 +181,16 @@ def _joint_choice(world: World) -> JointChoice | None:
     exponent = power.balance_exponent if power.balance == "partial" else 0.0
     carrier = make_carrier(world)
     return JointChoice(
+        JointSettings(
+            passes=scenario.radio.mixing_passes,
+            chebyshev=scenario.radio.mixing == "chebyshev",
+            thermal_w=world.thermal_w,
+            rounds=scenario.scenario.rounds,
+            full_power=scenario.radio.use_full_power,
+            radius=scenario.learning.projection_radius,
+        ),
         exponent=None if exponent == "auto" else exponent,
         promises_coalition=scenario.privacy.promised == "coalition",
-        passes=scenario.radio.mixing_passes,
-        chebyshev=scenario.radio.mixing == "chebyshev",
-        thermal_w=world.thermal_w,
-        rounds=scenario.scenario.rounds,
-        full_power=scenario.radio.use_full_power,
-        radius=scenario.learning.projection_radius,
         largest_rate=world.largest_rate,
         # where errors follow from weights nobody makes [K, K] numbers of gains
         errors=None if type(carrier).errors is Carrier.errors else carrier.errors,
