@@ -93,26 +93,34 @@ class AirSettings:
     server_at: ServerLater | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Sending:
-    """A frame as it is decided, before anything is sent.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OpenFrame:
+    """A frame as it opens: all that its turns depend on.
 
-    channel: among who sends and who listens. model_w: [K] power of each sender's model, alpha P, W. listening: [K]
-    nodes that take the mean of what they hear. receivers: [K] these, and others that may receive and do not send.
-    held_square: mean square of a coordinate at which what a node holds takes all its power. component: [K] which nodes
-    what is sent can join, -1 for none; None: all. apart_square: mean square of a coordinate by which what nodes send
-    differs, a public number.
+    channel: among who sends and who listens. on_air: [K]. receivers: [K] nodes that may receive and do not send.
     """
 
     round: int
     now_ns: int
     channel: "FrameChannel"
-    plan: "PowerPlan"
-    model_w: FloatArray
     on_air: BoolArray
-    listening: BoolArray
     receivers: BoolArray
     turns: "Turns"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sending(OpenFrame):
+    """A frame as it is decided, before anything is sent.
+
+    model_w: [K] power of each sender's model, alpha P, W. listening: [K] receivers that take the mean of what they
+    hear. held_square: mean square of a coordinate at which what a node holds takes all its power. component: [K] which
+    nodes what is sent can join, -1 for none; None: all. apart_square: mean square of a coordinate by which what nodes
+    send differs, a public number.
+    """
+
+    plan: "PowerPlan"
+    model_w: FloatArray
+    listening: BoolArray
     held_square: float
     component: IntArray | None = None
     apart_square: float = 1.0
@@ -217,15 +225,7 @@ class Carrier:
         """The steps of the frame that opens now."""
         raise NotImplementedError
 
-    def lasting(
-        self,
-        round: int,
-        now_ns: int,
-        channel: "FrameChannel",
-        on_air: BoolArray,
-        receivers: BoolArray,
-        schedule: "Turns",
-    ) -> "tuple[tuple[int, ...], AirTime] | None":
+    def lasting(self, opened: OpenFrame) -> "tuple[tuple[int, ...], AirTime] | None":
         """Payloads of all turns and airtime of nodes, where turns differ: all that replaying time needs to know."""
         return None
 

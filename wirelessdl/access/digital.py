@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, Sending, Step
+from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, OpenFrame, Sending, Step
 from wirelessdl.access.oac import refuse_truncation
 from wirelessdl.access.tdma import Member as OneSenderAtATime
 from wirelessdl.access.tdma import refuse as refuse_orthogonal
@@ -233,7 +233,7 @@ class Messages(Carrier):
         from wirelessdl.units import NS
 
         on_air = given.on_air
-        delivery = self._delivered(given.now_ns, given.channel, on_air, given.turns)
+        delivery = self._delivered(given)
         sent, links = int(on_air.sum()), len(delivery.arrived)
         weights = delivered_weights(given.channel, delivery.arrived, given.listening)
         return Carried(
@@ -256,16 +256,8 @@ class Messages(Carrier):
             },
         )
 
-    def lasting(
-        self,
-        round: int,
-        now_ns: int,
-        channel: "FrameChannel",
-        on_air: BoolArray,
-        receivers: BoolArray,
-        schedule: "Turns",
-    ) -> "tuple[tuple[int, ...], AirTime]":
-        delivery = self._delivered(now_ns, channel, on_air, schedule)
+    def lasting(self, opened: OpenFrame) -> "tuple[tuple[int, ...], AirTime]":
+        delivery = self._delivered(opened)
         return delivery.payloads_ns, delivery.airtime
 
     def messages(self, on_air: BoolArray) -> "MessageInput | None":
@@ -312,15 +304,15 @@ class Messages(Carrier):
             f"{outage:.2g} in the end",
         )
 
-    def _delivered(self, now_ns: int, channel: "FrameChannel", on_air: BoolArray, schedule: "Turns") -> Delivery:
+    def _delivered(self, opened: OpenFrame) -> Delivery:
         """Attempts of the frame that opens now, with gains of their own as time goes on."""
         later = self._later
         assert later is not None
 
         def gains(offsets_ns: Sequence[int]) -> Sequence[FloatArray]:
-            return later(channel, [now_ns + offset_ns for offset_ns in offsets_ns])
+            return later(opened.channel, [opened.now_ns + offset_ns for offset_ns in offsets_ns])
 
-        return self.deliver(channel, on_air, schedule, gains)
+        return self.deliver(opened.channel, opened.on_air, opened.turns, gains)
 
     def rates(self, channel: "FrameChannel", on_air: BoolArray, turns: "Turns") -> tuple[FloatArray, BoolArray]:
         """Rate of each sender, `[K]` bit/s/Hz, and for which of the graph's links it was planned, `[links]`."""

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanErrors, Sending, Step
+from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanErrors, OpenFrame, Sending, Step
 from wirelessdl.access.weights import FrameWeights, SlotWeights
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.antennas import beam, combined, heard_through
@@ -234,7 +234,7 @@ class HubCarrier(Carrier):
         hub_turns, sent, collected = (np.zeros(len(self._power_w), dtype=np.int64) for _ in range(3))
         states: list[tuple[int, int, str, str]] = []
         turns = 0
-        for turn, built in self._turns(given.round, given.now_ns, given.channel, given.on_air, given.receivers):
+        for turn, built in self._turns(given):
             states.append((given.now_ns + turns * self.period_ns, turn.hub, "hub", turn.words(turns + 1)))
             turns += 1
             hub_turns[turn.hub] += 1
@@ -271,18 +271,10 @@ class HubCarrier(Carrier):
             states=tuple(states),
         )
 
-    def lasting(
-        self,
-        round: int,
-        now_ns: int,
-        channel: FrameChannel,
-        on_air: BoolArray,
-        receivers: BoolArray,
-        schedule: "Turns",
-    ) -> tuple[tuple[int, ...], AirTime] | None:
-        nodes = len(on_air)
+    def lasting(self, opened: OpenFrame) -> tuple[tuple[int, ...], AirTime] | None:
+        nodes = len(opened.on_air)
         hub_turns, sent, turns = *(np.zeros(len(self._power_w), dtype=np.int64) for _ in range(2)), 0
-        for turn, _ in self._turns(round, now_ns, channel, on_air, receivers):
+        for turn, _ in self._turns(opened):
             turns += 1
             hub_turns[turn.hub] += 1
             sent[:nodes] += turn.members
@@ -303,19 +295,17 @@ class HubCarrier(Carrier):
         all_ns = turns * (frame.pilot_ns + self.turn_ns)
         return AirTime(payload_ns, pilot_ns, np.maximum(all_ns - payload_ns - pilot_ns, 0))
 
-    def _turns(
-        self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
-    ) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, ...]]]:
+    def _turns(self, opened: OpenFrame) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, ...]]]:
         """Turns of a frame as they are chosen, one after the other, with what each sends."""
-        given, keys = self._given, self._keys
+        given, keys, channel, on_air = self._given, self._keys, opened.channel, opened.on_air
         noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
         number = 0
-        for _ in range(1 + given.passes + (given.closing if given.frame.closes(round, self.rounds) else 0)):
+        for _ in range(1 + given.passes + (given.closing if given.frame.closes(opened.round, self.rounds) else 0)):
             walk = Walk(self._near_snr, on_air, self._served if keys.hub_rotation else None)
             back: list[int] | None = None  # hubs that are still to be visited again
             while back is None or back:
-                draw = Errors(counter_rng.key(self._streams.draws("radio.hubs", round, number)))
-                opens_ns = now_ns + number * self.period_ns
+                draw = Errors(counter_rng.key(self._streams.draws("radio.hubs", opened.round, number)))
+                opens_ns = opened.now_ns + number * self.period_ns
                 h = self._estimated(channel, opens_ns, noise_w, draw, first=number == 0)
                 size = np.abs(h[0]) if len(h) == 1 else np.sqrt(np.sum(np.abs(h) ** 2, axis=0))
                 snr = self._snr(size, noise_w) if len(h) == 1 else self._through_beams(h, size, noise_w)
@@ -326,7 +316,7 @@ class HubCarrier(Carrier):
                     continue
                 hub, members = chosen
                 heard_w = size[:, hub] ** 2 * given.power_w[hub]
-                hears = members | (receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w))
+                hears = members | (opened.receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w))
                 turn = HubCollection(hub, members, hears, draw.uniform() < keys.hub_failure)
                 self._served[hub] += 1
                 yield turn, self._sent(turn, channel, opens_ns, h[:, hub], noise_w, draw)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.access import AirSettings, Carried, CarryPreview, MeanErrors, Sending
+from wirelessdl.access import AirSettings, Carried, CarryPreview, MeanErrors, OpenFrame, Sending
 from wirelessdl.access.hubs import Errors, HubCarrier, HubCollection, reached
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.antennas import heard_through
@@ -104,21 +104,20 @@ class ServerCarrier(HubCarrier):
         nodes = {name: carried.nodes[name] for name in ("collected", "component")}
         return replace(carried, rounds=rounds, nodes=nodes, states=(), multiplier=np.full(len(given.on_air), count))
 
-    def _turns(
-        self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
-    ) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, ...]]]:
+    def _turns(self, opened: OpenFrame) -> Iterator[tuple[HubCollection, tuple[AnnouncedStep, ...]]]:
+        channel, on_air = opened.channel, opened.on_air
         sight, nodes = channel.server, len(on_air)
         if sight is None or not on_air.any():
-            yield from super()._turns(round, now_ns, channel, on_air, receivers)
+            yield from super()._turns(opened)
             return
         jammed = np.zeros(nodes) if channel.jammer_w is None else channel.jammer_w
         noise_w = np.append(jammed, 0.0) + self._given.thermal_w
         heard_w = sight.downlink**2 * self._power_w[-1]
-        hears = on_air | (receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w[:nodes]))
-        draw = Errors(counter_rng.key(self._streams.draws("radio.server", round)))
+        hears = on_air | (opened.receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w[:nodes]))
+        draw = Errors(counter_rng.key(self._streams.draws("radio.server", opened.round)))
         failed = draw.uniform() < self._keys.hub_failure
         turn = HubCollection(nodes, on_air, hears, failed, holds=False)
-        yield turn, self._sent(turn, channel, now_ns, np.pad(sight.uplink, ((0, 0), (0, 1))), noise_w, draw)
+        yield turn, self._sent(turn, channel, opened.now_ns, np.pad(sight.uplink, ((0, 0), (0, 1))), noise_w, draw)
 
     def _ways(
         self, turn: HubCollection, channel: FrameChannel, opens_ns: int

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanErrors, Sending, Step
+from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanErrors, OpenFrame, Sending, Step
 from wirelessdl.access.hubs import CHOICE_NUMBERS, Errors, weaker_snr
 from wirelessdl.access.tdma import coloring
 from wirelessdl.access.weights import FrameWeights, SlotWeights
@@ -72,9 +72,7 @@ class TurnCarrier(Carrier):
         known = np.eye(nodes)
         steps: list[AnnouncedStep] = []
         took, payloads, passes = np.zeros(nodes, dtype=bool), [], 0
-        for lasts_ns, step, weights in self._turns(
-            given.round, given.now_ns, given.channel, given.on_air, given.receivers
-        ):
+        for lasts_ns, step, weights in self._turns(given):
             payloads.append(lasts_ns)
             passes += step is None or step.opens
             if weights is not None:
@@ -92,16 +90,8 @@ class TurnCarrier(Carrier):
             announced=tuple(steps),
         )
 
-    def lasting(
-        self,
-        round: int,
-        now_ns: int,
-        channel: FrameChannel,
-        on_air: BoolArray,
-        receivers: BoolArray,
-        schedule: "Turns",
-    ) -> tuple[tuple[int, ...], AirTime] | None:
-        found = list(self._turns(round, now_ns, channel, on_air, receivers))
+    def lasting(self, opened: OpenFrame) -> tuple[tuple[int, ...], AirTime] | None:
+        found = list(self._turns(opened))
         payloads = [lasts_ns for lasts_ns, _, _ in found]
         steps = [step for _, step, _ in found if step is not None]
         passes = sum(step is None or step.opens for _, step, _ in found)
@@ -142,16 +132,16 @@ class TurnCarrier(Carrier):
         pilot_ns = passes * self._opening_ns // max(1, nodes) + heard * self._slots * frame.own_pilot_ns
         return AirTime(payload_ns, pilot_ns, np.maximum(sum(payloads_ns) - payload_ns - pilot_ns, 0))
 
-    def _turns(
-        self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
-    ) -> Iterator[tuple[int, AnnouncedStep | None, FloatArray | None]]:
+    def _turns(self, opened: OpenFrame) -> Iterator[tuple[int, AnnouncedStep | None, FloatArray | None]]:
         """Turn by turn: how long its payload takes, what is sent, and, with the first of a pass, the weights of it."""
-        given, frame, heard = self._given, self._given.frame, channel.heard
+        given, frame, channel, receivers = self._given, self._given.frame, opened.channel, opened.receivers
+        heard, on_air = channel.heard, opened.on_air
         noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
         color = coloring(channel.links)
-        clock_ns, passes = now_ns, 1 + given.passes + (given.closing if given.frame.closes(round, given.rounds) else 0)
+        closing = given.closing if frame.closes(opened.round, given.rounds) else 0
+        clock_ns, passes = opened.now_ns, 1 + given.passes + closing
         for number in range(passes):
-            draw = self._errors(round, number, 0)
+            draw = self._errors(opened.round, number, 0)
             size = self._estimated_size(channel, clock_ns, noise_w, draw, first=number == 0)
             audible = size**2 * given.power_w >= self._near_snr * noise_w[:, None]
             near = audible & (size > 0) & on_air[None, :]
@@ -167,7 +157,7 @@ class TurnCarrier(Carrier):
                 sub_ns = len(aligned) * frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns
                 lasts_ns = lead_ns + self._slots * sub_ns
                 opens_ns = clock_ns + frame.pilot_ns + frame.guard_ns + lead_ns
-                draw = self._errors(round, number, 1 + turn)
+                draw = self._errors(opened.round, number, 1 + turn)
                 starts = [opens_ns + slot * sub_ns for slot in range(self._slots)]
                 middle_ns = len(aligned) * frame.own_pilot_ns + frame.guard_ns + self._sub_ns // 2
                 step = self._sent(channel, wanted, aligned, weights, size, starts, middle_ns, noise_w, draw, pending)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.access import CarryPreview
+from wirelessdl.access import CarryPreview, OpenFrame
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability
 from wirelessdl.links import Links
@@ -142,7 +142,15 @@ def _laid_out(world: World, observer: Observer) -> _Lasting:
         channel = access.audible(seen.unblocked(still_heard=still_heard), turns)
         component = access.reached(channel.among(on_air, ready), on_air, world.power_w, world.thermal_w)
         reached = on_air if component is None else on_air & (component >= 0)
-        found = carrier.lasting(round, now_ns, channel.among(reached, ready), reached, ready & ~on_air, turns)
+        opened = OpenFrame(
+            round=round,
+            now_ns=now_ns,
+            channel=channel.among(reached, ready),
+            on_air=reached,
+            receivers=ready & ~on_air,
+            turns=turns,
+        )
+        found = carrier.lasting(opened)
         return None if found is None else Transmissions(reached, reached, turns.count, *found)
 
     return lasting

@@ -205,7 +205,18 @@ def _receiver_noise(
     carrier = make_carrier(world)
     carrier.expect(frame, plan, schedule)
     model_w, held_square = plan.alpha * releases.budget_w(plan, sigma), releases.held_square(plan, sigma, everyone)
-    given = Sending(1, 0, frame, plan, model_w, everyone, ~everyone, ~everyone, schedule, held_square)
+    given = Sending(
+        round=1,
+        now_ns=0,
+        channel=frame,
+        on_air=everyone,
+        receivers=~everyone,
+        turns=schedule,
+        plan=plan,
+        model_w=model_w,
+        listening=~everyone,
+        held_square=held_square,
+    )
     steps = carrier.carry(given).steps
     noise_w = np.full(world.nodes, world.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
     _, receiver = noise_of_mean(steps, everyone, np.zeros(world.nodes), noise_w)

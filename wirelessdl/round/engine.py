@@ -25,7 +25,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.access import Access, Carried, Carrier, Sending
+from wirelessdl.access import Access, Carried, Carrier, OpenFrame, Sending
 from wirelessdl.access.weights import FrameWeights
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.contract import guarded
@@ -166,7 +166,10 @@ class Engine:
                 on_air, uncovered = on_air & (component >= 0), on_air & (component < 0)
             computes = stages.gate.computing(on_air, participation)
             heard, receivers = channel.among(on_air, participation.ready), participation.ready & ~on_air & ~uncovered
-            lasting = stages.carrier.lasting(round, now_ns, heard, on_air, receivers, turns)
+            opened = OpenFrame(
+                round=round, now_ns=now_ns, channel=heard, on_air=on_air, receivers=receivers, turns=turns
+            )
+            lasting = stages.carrier.lasting(opened)
             return Transmissions(on_air, computes, turns.count, *(lasting or ()))
         if self.settings.offsets is not None:
             channel = self.settings.offsets.aligned(channel, turns)
