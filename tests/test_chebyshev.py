@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from numpy.polynomial import chebyshev as cheb
-from small_mixing import balanced_mixing
 
 from wirelessdl.chebyshev import chebyshev, fitted, most_lambda, plain, response
+from wirelessdl.mixing import balanced_mixing
 
 
 def random_mixing(seed, nodes=7):

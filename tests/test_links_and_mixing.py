@@ -5,15 +5,16 @@ import pytest
 from conftest import paper_gain
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_mixing import balanced_mixing, mixing_matrix
 
 from wirelessdl import mixing
 from wirelessdl.leakage import link_mu
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import (
     balanced_air,
+    balanced_mixing,
     expected_spectrum,
     mix,
+    mixing_matrix,
     peak_multiplier,
     perron_vector,
     spectral_gap,

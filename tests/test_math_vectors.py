@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 from conftest import paper_gain
-from small_mixing import mixing_matrix
 
 from wirelessdl.gaussian import classic_factor
-from wirelessdl.mixing import peak_multiplier
+from wirelessdl.mixing import mixing_matrix, peak_multiplier
 from wirelessdl.power import plan_power
 from wirelessdl.privacy import subsampled_rdp, total_epsilon
 

@@ -31,6 +31,7 @@ Partial balancing goes part of the way: amplitude_j = sqrt(P_j) (w_j/sqrt(P_j))^
 heard beside strong ones, so the spectral gap is wider than by receivers alone, for less received power than at e = 1.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -127,6 +128,27 @@ def balanced_air(links: Links, gain: FloatArray, amplitude: FloatArray) -> Float
             part = Links(renumber[audible.rx[inside]], renumber[audible.tx[inside]], place)
             air[member] = _balanced_group(part, heard[inside], amplitude[member])
     return air
+
+
+def mixing_matrix(gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float) -> FloatArray:
+    """Row-stochastic weights of over-the-air averaging (below paper eq. 13) from dense gains: A[rx, tx].
+
+    gain: [rx, tx] |h|. alpha: [K] share of power for the model. power_w: one number or [K], W.
+    """
+    return _of_dense(gain, alpha, power_w, lambda links, *_: uniform_air(links))
+
+
+def balanced_mixing(gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float) -> FloatArray:
+    """Doubly stochastic weights by receiver balancing: A[rx, tx]; arguments as in `mixing_matrix`."""
+    return _of_dense(gain, alpha, power_w, balanced_air)
+
+
+def _of_dense(
+    gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, air: Callable[..., FloatArray]
+) -> FloatArray:
+    links = Links.from_gain(gain)
+    vector, amplitude = links.vector(gain), np.sqrt(alpha * np.broadcast_to(power_w, len(gain)))
+    return mix(links, vector, amplitude, air=air(links, vector, amplitude)).dense
 
 
 def _balanced_group(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:

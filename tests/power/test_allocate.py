@@ -9,13 +9,12 @@ from conftest import paper_gain, tiny_table
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from small_mixing import mixing_matrix
 from watching import Watched
 
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.gaussian import classic_factor
 from wirelessdl.links import Links
-from wirelessdl.mixing import balancing_amplitudes, support_margin
+from wirelessdl.mixing import balancing_amplitudes, mixing_matrix, support_margin
 from wirelessdl.power import plan_power
 
 PAPER = {"rho": 10.0, "sensitivity": 2.0, "delta": 1e-4}

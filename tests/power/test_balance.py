@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from small_mixing import balanced_mixing, mixing_matrix
 from test_allocate import urban_gain
 
 from wirelessdl.links import Links
-from wirelessdl.mixing import balancing_amplitudes, part_of_the_way, spectral_gap
+from wirelessdl.mixing import balanced_mixing, balancing_amplitudes, mixing_matrix, part_of_the_way, spectral_gap
 
 LIMITS = {"equal": 0.2, "unequal": np.geomspace(0.01, 1.0, 20)}
 

@@ -176,7 +176,8 @@ def test_bad_input_is_one_line_and_nothing_is_written(study, arguments, message)
     ("arguments", "message"),
     [
         ([], "name a SCENARIO or a study file"),
-        (["tiny.toml", "--resume", "out"], "SCENARIO and --resume exclude each other"),
+        (["tiny.toml", "--resume", "out"], "SCENARIO, --resume and --status exclude each other"),
+        (["tiny.toml", "--status", "out"], "SCENARIO, --resume and --status exclude each other"),
         (["--resume", "out", "--seeds", "4"], "a study goes on as it was"),
         (["tiny.toml", "--force"], "--force goes with --resume"),
         (["--resume", "out", "--dry-run"], "--dry-run goes with a SCENARIO"),
@@ -332,7 +333,7 @@ def test_failures_are_isolated_told_in_one_line_and_can_be_tried_again(tmp_path)
         line, last = done.err.splitlines()
         assert line == f"{failed['path'].removeprefix('runs/')}: {failed['error']}"
         assert last == ("1 of 3 runs failed; the others are kept; try again with: wirelessdl sweep --resume out")
-        listed = command_line("list", "out").out
+        listed = command_line("sweep", "--status", "out").out
         assert "2/3" in listed
         assert "struck" in listed
         again = command_line("sweep", "--resume", "out")

@@ -48,7 +48,7 @@ def command(name: str | None, as_json: bool) -> None:
     """List all that scenarios can name; or what NAME says: scenarios, baselines, or a key such as channel.models; or
     the runs and studies in FOLDER (or a study and its runs) with their states."""
     if name is not None and name not in _GROUPS and Path(name).exists():
-        _list_runs(Path(name), as_json)
+        list_runs(Path(name), as_json)
         return
     from wirelessdl.run.registry import PARTS
 
@@ -59,7 +59,7 @@ def command(name: str | None, as_json: bool) -> None:
     raise TraceError(f"{quote(name)}: no such folder{close if 'did you mean' in close else ''}")
 
 
-def _list_runs(folder: Path, as_json: bool) -> None:
+def list_runs(folder: Path, as_json: bool) -> None:
     from wirelessdl.trace.catalog import runs_in, studies_in
 
     runs, studies = runs_in(folder / "runs" if (folder / "study.json").is_file() else folder), studies_in(folder)

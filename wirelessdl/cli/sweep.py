@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from wirelessdl.cli.list import list_runs
 from wirelessdl.cli.options import (
     PATH,
     complete_baseline,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, e.g. tcp://host:8786.")
 @click.option("--device", default="auto", help="Torch device: auto, cpu, cuda, cuda:N or mps.")
 @click.option("--resume", "resumed", type=PATH, metavar="DIR", help="Continue this study.")
+@click.option("--status", type=PATH, metavar="DIR", help="Print the progress of this study, as `wirelessdl list DIR`.")
 @click.option("--force", is_flag=True, help="With --resume: allow other versions of packages.")
 @click.option("--dry-run", is_flag=True, help="Check and print all cells; run nothing.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
@@ -76,6 +78,7 @@ def command(
     no_local: bool,
     out: Path | None,
     resumed: Path | None,
+    status: Path | None,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
@@ -86,8 +89,12 @@ def command(
     SCENARIO is a scenario (file or bundled name) or a study file, a TOML file with a table [study]. Ctrl-C stops the
     runs after their current round; --resume continues them. Exits with 1 if runs failed; the others are not affected.
     """
-    if (scenario is None) == (resumed is None):
-        said = "SCENARIO and --resume exclude each other" if resumed else "name a SCENARIO or a study file"
+    if status is not None and scenario is None and resumed is None:
+        list_runs(status, as_json)
+        return
+    if status is not None or (scenario is None) == (resumed is None):
+        one = scenario or resumed or status
+        said = "SCENARIO, --resume and --status exclude each other" if one else "name a SCENARIO or a study file"
         raise click.UsageError(f"{said}; or a study to --resume")
     if execution["force"] and resumed is None:
         raise click.UsageError("--force goes with --resume")
@@ -101,9 +108,7 @@ def command(
     options = Options(**execution)
     if resumed is not None:
         if dry_run:
-            raise click.UsageError(
-                "--dry-run goes with a SCENARIO; `wirelessdl list DIR` shows what is left of a study"
-            )
+            raise click.UsageError("--dry-run goes with a SCENARIO; --status DIR shows what is left of a study")
         _go(resumed, None, options, console, as_json)
         return
     assert scenario is not None
