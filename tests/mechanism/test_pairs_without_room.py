@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_cancelling import NETWORK, OWN, PRIVATE, table
+from test_pairwise import NETWORK, OWN, PRIVATE, table
 from watching import Watched
 
 import wirelessdl
