@@ -242,7 +242,7 @@ class Motion:
     velocity_mps: FloatArray
 
     @staticmethod
-    def of(geometries: Sequence[Geometry]) -> "Motion":
+    def from_geometries(geometries: Sequence[Geometry]) -> "Motion":
         return Motion(np.stack([g.position_m for g in geometries]), np.stack([g.velocity_mps for g in geometries]))
 
     def __len__(self) -> int:
@@ -294,7 +294,7 @@ class Instants:
         """Where nodes are at every instant."""
         if isinstance(self.links, MovingLinks):
             return self.links.motion
-        return Motion.of([links.geometry for links in self.links])
+        return Motion.from_geometries([links.geometry for links in self.links])
 
     @cached_property
     def distance_m(self) -> FloatArray:

@@ -127,7 +127,7 @@ class Walk:
             return self._rescue(snr, near, missing)
         return self._turn(hub, near[hub])
 
-    def again(self, hub: int, snr: FloatArray) -> tuple[int, BoolArray] | None:
+    def return_to(self, hub: int, snr: FloatArray) -> tuple[int, BoolArray] | None:
         """A turn of a hub that was chosen before; None where it reaches nobody now."""
         members = self._senders & (snr[hub] >= self._near_snr)
         return (hub, members) if members.any() else None
@@ -309,7 +309,7 @@ class HubCarrier(Carrier):
                 h = self._estimated(channel, opens_ns, noise_w, draw, first=number == 0)
                 size = np.abs(h[0]) if len(h) == 1 else np.sqrt(np.sum(np.abs(h) ** 2, axis=0))
                 snr = self._snr(size, noise_w) if len(h) == 1 else self._through_beams(h, size, noise_w)
-                chosen = walk.next(snr) if back is None else walk.again(back.pop(0), snr)
+                chosen = walk.next(snr) if back is None else walk.return_to(back.pop(0), snr)
                 if chosen is None:
                     if back is None:
                         back = walk.hubs[-2::-1] if keys.hub_order == "there-and-back" else []
@@ -549,7 +549,7 @@ class HubCarrier(Carrier):
             sequence.append(HubCollection(*found, found[1], False))
         first = len(sequence)
         if self._keys.hub_order == "there-and-back":
-            again = (walk.again(hub, snr) for hub in walk.hubs[-2::-1])
+            again = (walk.return_to(hub, snr) for hub in walk.hubs[-2::-1])
             sequence += [HubCollection(*one, one[1], False) for one in again if one is not None]
         for turn in sequence:
             known = _turned(turn, known, None)

@@ -93,11 +93,11 @@ def _reporter(console: Console) -> Iterator["Report"]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     if console.quiet or not console.is_terminal:
-        told: set[str] = set()
+        begun: set[str] = set()
 
         def say(step: str, done: int, total: int | None) -> None:  # noqa: ARG001
-            if step not in told:
-                told.add(step)
+            if step not in begun:
+                begun.add(step)
                 console.print(f"{escape(step)} ...")
 
         yield say

@@ -94,8 +94,8 @@ def command(
         return
     if status is not None or (scenario is None) == (resumed is None):
         one = scenario or resumed or status
-        said = "SCENARIO, --resume and --status exclude each other" if one else "name a SCENARIO or a study file"
-        raise click.UsageError(f"{said}; or a study to --resume")
+        words = "SCENARIO, --resume and --status exclude each other" if one else "name a SCENARIO or a study file"
+        raise click.UsageError(f"{words}; or a study to --resume")
     if execution["force"] and resumed is None:
         raise click.UsageError("--force goes with --resume")
     asked = vary or overrides or baselines or no_local or any(v is not None for v in (seeds, runs, rounds, out))

@@ -54,23 +54,23 @@ def has_long_number(value: Any) -> bool:
 def apply_override(table: dict[str, Any], override: str) -> None:
     """Set one dotted key. List entries are numbers; naming another kind drops the old one's parameters."""
     key, equals, text = override.partition("=")
-    said = f"--set {quote(override)}"
+    option = f"--set {quote(override)}"
     if not equals:
-        raise ScenarioError(f'{said}: must be section.key=value, as in "scenario.rounds=100"')
-    _set(table, key.strip().split("."), parse_value(text.strip()), said)
+        raise ScenarioError(f'{option}: must be section.key=value, as in "scenario.rounds=100"')
+    _set(table, key.strip().split("."), parse_value(text.strip()), option)
 
 
-def _set(table: dict[str, Any], path: list[str], value: Any, said: str) -> None:
+def _set(table: dict[str, Any], path: list[str], value: Any, option: str) -> None:
     if has_long_number(value):
-        raise ScenarioError(f"{said}: {LONG_NUMBER}")
+        raise ScenarioError(f"{option}: {LONG_NUMBER}")
     if len(path) < 2 or not all(path):
-        raise ScenarioError(f'{said}: must be section.key=value, as in "scenario.rounds=100"')
+        raise ScenarioError(f'{option}: must be section.key=value, as in "scenario.rounds=100"')
     place: Any = table
     for depth, step in enumerate(path[:-1]):
-        place = _enter(place, step, said, path[:depth])
+        place = _enter(place, step, option, path[:depth])
     last = path[-1]
     if isinstance(place, list):
-        place[_index(place, last, said)] = value
+        place[_index(place, last, option)] = value
     elif last in _NAMES and len(path) > 2:
         named = next((place[name] for name in _NAMES if name in place), value)
         if named != value:
@@ -82,22 +82,22 @@ def _set(table: dict[str, Any], path: list[str], value: Any, said: str) -> None:
         place[last] = value
 
 
-def _enter(place: Any, step: str, said: str, above: list[str]) -> Any:
+def _enter(place: Any, step: str, option: str, above: list[str]) -> Any:
     """The table or list one step down; a part written as its bare name, or not at all, becomes a table."""
-    index: Any = _index(place, step, said) if isinstance(place, list) else step
+    index: Any = _index(place, step, option) if isinstance(place, list) else step
     if isinstance(place, dict) and step not in place:
         place[step] = _default(above, step)
     child = place[index]
     if isinstance(child, str):
         child = place[index] = {"model" if isinstance(place, list) else "kind": child}
     if not isinstance(child, dict | list):
-        raise ScenarioError(f"{said}: {quote(step)} is a value, not a section")
+        raise ScenarioError(f"{option}: {quote(step)} is a value, not a section")
     return child
 
 
-def _index(place: list[Any], step: str, said: str) -> int:
+def _index(place: list[Any], step: str, option: str) -> int:
     if not (step.isascii() and step.isdigit()) or len(step) > 9 or int(step) >= len(place):
-        raise ScenarioError(f"{said}: {quote(step)} is no entry of a list of {len(place)}; count from 0")
+        raise ScenarioError(f"{option}: {quote(step)} is no entry of a list of {len(place)}; count from 0")
     return int(step)
 
 
@@ -133,7 +133,7 @@ class Baseline:
     overrides: tuple[str, ...]
     scale: Callable[[Scenario], tuple[str, ...]] | None = None  # further ones, by the scenario's numbers
 
-    def of(self, scenario: Callable[[], Scenario]) -> tuple[str, ...]:
+    def all_for(self, scenario: Callable[[], Scenario]) -> tuple[str, ...]:
         """All overrides of a scenario."""
         return self.overrides if self.scale is None else (*self.overrides, *self.scale(scenario()))
 
@@ -288,4 +288,4 @@ def baseline_overrides(name: str, scenario: Callable[[], Scenario]) -> tuple[str
     """The overrides that a name stands for. scenario: what they are made for, if they depend on it."""
     if name not in BASELINES:
         raise ScenarioError(f"no baseline {quote(name)}{nearest(name, BASELINES)}")
-    return BASELINES[name].of(scenario)
+    return BASELINES[name].all_for(scenario)

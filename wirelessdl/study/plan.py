@@ -299,8 +299,8 @@ def _distinct(key: str, values: Sequence[Any]) -> Sequence[Any]:
 def _equally_long(zipped: Mapping[str, Sequence[Any]]) -> list[Sequence[Any]]:
     lengths = {key: len(values) for key, values in zipped.items()}
     if len(set(lengths.values())) > 1 or not next(iter(lengths.values())):
-        said = ", ".join(f"{quote(key)} has {length}" for key, length in lengths.items())
-        raise StudyError(f"study.zip needs lists of equal length, one value or more: {said}")
+        words = ", ".join(f"{quote(key)} has {length}" for key, length in lengths.items())
+        raise StudyError(f"study.zip needs lists of equal length, one value or more: {words}")
     return list(zipped.values())
 
 
@@ -329,7 +329,7 @@ def _baseline_cells(cells: Sequence[Cell], names: Sequence[str], base: Scenario)
             raise StudyError(f'baseline is "{quote(name)}"; there is none of that name{nearest(name, BASELINES)}')
         seen = set()
         for cell in cells:
-            overrides = BASELINES[name].of(partial(cell_scenario, base, cell))
+            overrides = BASELINES[name].all_for(partial(cell_scenario, base, cell))
             # numbers by which a baseline is scaled tell its cells apart
             telling = [one for one in overrides if BASELINES[name].scale is None or one != "network.nodes=1"]
             kept = {key: value for key, value in cell.values.items() if _matters(key, telling)}

@@ -61,7 +61,7 @@ def handed_in(
         text = source_text(listener if isinstance(listener, FunctionType) else type(listener))
         callbacks[event] = {"function": name, "source": stored(f"{name.rpartition('.')[2]}.py", text)}
     words = {"objects": parts, "callbacks": callbacks}
-    return {key: said for key, said in words.items() if said}, files
+    return {key: given for key, given in words.items() if given}, files
 
 
 def versions() -> dict[str, Any]:
