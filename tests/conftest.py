@@ -61,6 +61,11 @@ def device(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--device"))
 
 
+def over(base: dict, sections: dict) -> dict:
+    """Sections of a scenario over others, key by key."""
+    return {name: {**base.get(name, {}), **sections.get(name, {})} for name in {**base, **sections}}
+
+
 def tiny_table(**sections: dict) -> dict:
     """Four nodes, two rounds, batches of eight, two or three evaluations; sections are merged over it."""
     table = {
@@ -71,8 +76,7 @@ def tiny_table(**sections: dict) -> dict:
         "privacy": {"epsilon_max": 1.0},
         "learning": {"batch_size": 8},
     }
-    for name, section in sections.items():
-        table[name] = {**table.get(name, {}), **section}
+    table = over(table, sections)
     table["learning"].setdefault("eval_every", max(2, table["scenario"]["rounds"] // 3))
     return table
 
@@ -95,7 +99,7 @@ def hubs(**sections: dict) -> Scenario:
         "power": {"objective": "own-noise"},
         "learning": {"sampling": "full"},
     }
-    return tiny(**{name: {**base.get(name, {}), **sections.get(name, {})} for name in {**base, **sections}})
+    return tiny(**over(base, sections))
 
 
 def refusal(scenario: Path, *overrides: str) -> str:

@@ -15,13 +15,47 @@ the same for all symbols) the adversary has what every sender holds, one by one,
 
 from dataclasses import replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import torch
+from conftest import over
 
 from wirelessdl.audit.wiretap import unnoised_models
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
+
+SHARED = {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4, "epsilon_max": 1.0, "rho": 1.0}
+LATE = {  # node 4 is late every other time
+    "compute": {"kind": "constant", "seconds": [0.01, 0.01, 0.01, 0.01, 0.025, 0.01]},
+    "policy": {"kind": "deadline", "cap_s": 0.012},
+}
+CRASH = {"kind": "schedule", "events": [{"node": 5, "at_s": 0.05, "for_s": 0.01}]}
+
+
+def toy(**sections):
+    """Sections of six nodes on Rayleigh fading whose gradients a transcript can follow."""
+    base = {
+        "scenario": {"name": "toy", "seed": 3, "rounds": 6},
+        "network": {"nodes": 6, "topology": {"kind": "full"}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {"thermal_noise": True},
+        "power": {"objective": "own-noise", "alpha_min": 1e-6},
+        "privacy": {"epsilon_max": 1.0, "rho": 1.0},
+        "learning": {
+            "sampling": "full",
+            "dtype": "float64",
+            "eval_every": 1,
+            "learning_rate": {"kind": "inverse-sqrt", "initial": 0.05},
+        },
+    }
+    return over(base, sections)
+
+
+def worst(transcript, size, among=None):
+    """mu of the coalition that learns most, of those of so many nodes."""
+    others = [k for k in among or range(transcript.world.nodes) if k != transcript.node]
+    return max(transcript.mu(coalition) for coalition in combinations(others, size))
 
 
 class Transcript:

@@ -1,6 +1,6 @@
 """A small network in motion, whose links come and go."""
 
-from conftest import tiny
+from conftest import over, tiny
 
 WALK = {"kind": "random-waypoint", "speed_mps": [5.0, 15.0], "area_m": [300.0, 300.0]}
 
@@ -13,6 +13,4 @@ def moving(**sections):
         "radio": {"power_dbm": 23, "bandwidth_hz": 1e7},
         "time": {"compute": {"kind": "constant", "seconds": 0.5}},
     }
-    for name, section in sections.items():
-        base[name] = {**base.get(name, {}), **section}
-    return tiny(**base)
+    return tiny(**over(base, sections))

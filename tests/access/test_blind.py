@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import tiny
+from conftest import over, tiny
 
 from wirelessdl.access.blind import BlindCarrier, _columns, receive
 from wirelessdl.errors import ScenarioError
@@ -22,7 +22,7 @@ def blind(antennas=4, **sections):
         "power": {"objective": "own-noise"},
         "learning": {"sampling": "full", "dtype": "float64"},
     }
-    return tiny(**{name: {**base.get(name, {}), **sections.get(name, {})} for name in {**base, **sections}})
+    return tiny(**over(base, sections))
 
 
 def first_frame(scenario):

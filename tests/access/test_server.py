@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import tiny
+from conftest import over, tiny
 from interrupting import assert_resumes
 
 import wirelessdl
@@ -28,7 +28,7 @@ def served(antennas=2, down=(), without="wait", **sections):
         "power": {"objective": "own-noise"},
         "learning": {"sampling": "full", "dtype": "float64"},
     }
-    return tiny(**{name: {**base.get(name, {}), **sections.get(name, {})} for name in {**base, **sections}})
+    return tiny(**over(base, sections))
 
 
 class Seen:

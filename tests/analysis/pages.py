@@ -5,7 +5,7 @@ import json
 import re
 
 import numpy as np
-from conftest import tiny
+from conftest import over, tiny
 
 FIGURES = {
     *("fig-map", "fig-learned", "fig-accuracy", "fig-energy", "fig-loss", "fig-tradeoff", "fig-totals", "fig-heat"),
@@ -28,9 +28,7 @@ def fading_scenario(**sections):
         "privacy": {"budget_total": 0.5},
         "learning": {"eval_every": 4, "partition": {"kind": "dirichlet", "concentration": 1.0}},
     }
-    for name, section in sections.items():
-        base[name] = {**base.get(name, {}), **section}
-    return tiny(**base)
+    return tiny(**over(base, sections))
 
 
 def embedded(path):

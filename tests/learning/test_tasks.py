@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tomli_w
 import torch
-from conftest import tiny, tiny_table
+from conftest import over, tiny, tiny_table
 from scipy.optimize import minimize
 
 import wirelessdl
@@ -86,9 +86,7 @@ def ridge_scenario(tmp_path, **sections):
         },
         "trace": {"links": "none"},
     }
-    for name, section in sections.items():
-        base[name] = {**base.get(name, {}), **section}
-    return parse_scenario(tiny_table(**base), folder=str(tmp_path))
+    return parse_scenario(tiny_table(**over(base, sections)), folder=str(tmp_path))
 
 
 def quadratics(world):

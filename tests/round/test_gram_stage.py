@@ -2,11 +2,12 @@
 
 import math
 
+import exact_transcripts
 import numpy as np
 import pytest
 import tomli_w
 import torch
-from conftest import refusal, tiny, tiny_table
+from conftest import over, refusal, tiny, tiny_table
 from exact_transcripts import Transcript
 from interrupting import HELD, HOLD, assert_same_tables, start, wait_for_hold
 
@@ -31,30 +32,13 @@ CRASH = {"kind": "schedule", "events": [{"node": 5, "at_s": 0.005, "for_s": 0.01
 
 
 def sections(**more):
-    made = {
-        "scenario": {"name": "gram", "seed": 3, "rounds": 7},
-        "network": {"nodes": NODES, "topology": {"kind": "full"}},
-        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
-        "radio": {"thermal_noise": True},
-        "power": {"objective": "own-noise", "alpha_min": 1e-6},
-        "privacy": {
-            "epsilon_max": math.inf,
-            "epsilon_total": 2.0,
-            "delta_total": DELTA,
-            "gram_share": SHARE,
-            "rho": 1.0,
-        },
-        "learning": {
-            "dataset": DATA,
-            "sampling": "full",
-            "dtype": "float64",
-            "eval_every": 2,
-            "learning_rate": {"kind": "inverse-sqrt", "initial": 0.05},
-        },
+    promise = {"epsilon_max": math.inf, "epsilon_total": 2.0, "delta_total": DELTA, "gram_share": SHARE}
+    base = {
+        "scenario": {"name": "gram", "rounds": 7},
+        "privacy": promise,
+        "learning": {"dataset": DATA, "eval_every": 2},
     }
-    for name, section in more.items():
-        made[name] = {**made.get(name, {}), **section}
-    return made
+    return exact_transcripts.toy(**over(base, more))
 
 
 def toy(**more):

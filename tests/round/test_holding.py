@@ -5,12 +5,11 @@ The joint Gaussian of whole transcripts (`exact_transcripts`): failing hubs, nod
 
 import random
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
-from conftest import mostly_slow, tiny
-from exact_transcripts import Transcript
+from conftest import mostly_slow, over, tiny
+from exact_transcripts import CRASH, LATE, SHARED, Transcript, toy, worst
 
 from wirelessdl.errors import ContractError
 from wirelessdl.learning.exchange import Exchange
@@ -19,38 +18,17 @@ from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
 
 NODES, ROUNDS = 6, 5
-LATE = {
-    "compute": {"kind": "constant", "seconds": [0.01, 0.01, 0.01, 0.01, 0.025, 0.01]},
-    "policy": {"kind": "deadline", "cap_s": 0.012},
-}
-CRASH = {"kind": "schedule", "events": [{"node": 5, "at_s": 0.05, "for_s": 0.01}]}
 
 
 def hubs(**sections):
     """Six nodes on Rayleigh fading, of which some are out of reach in most rounds."""
-    table = {
-        "scenario": {"name": "hubs", "seed": 3, "rounds": ROUNDS},
-        "network": {"nodes": NODES, "topology": {"kind": "full"}, "placement": {"kind": "disc", "radius_m": 150}},
-        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
-        "radio": {"thermal_noise": True, "alignment": "hubs", "truncate_snr_db": 18, "power_dbm": 23, "subslots": 1},
-        "power": {"objective": "own-noise", "alpha_min": 1e-6},
-        "privacy": {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4, "epsilon_max": 1.0, "rho": 1.0},
-        "learning": {
-            "sampling": "full",
-            "dtype": "float64",
-            "eval_every": 1,
-            "learning_rate": {"kind": "inverse-sqrt", "initial": 0.05},
-        },
+    base = {
+        "scenario": {"name": "hubs", "rounds": ROUNDS},
+        "network": {"placement": {"kind": "disc", "radius_m": 150}},
+        "radio": {"alignment": "hubs", "truncate_snr_db": 18, "power_dbm": 23, "subslots": 1},
+        "privacy": SHARED,
     }
-    for name, section in sections.items():
-        table[name] = {**table.get(name, {}), **section}
-    return tiny(**table)
-
-
-def worst(transcript, size):
-    """mu of the coalition that learns most, of those of so many nodes."""
-    others = [k for k in range(transcript.world.nodes) if k != transcript.node]
-    return max(transcript.mu(coalition) for coalition in combinations(others, size))
+    return tiny(**toy(**over(base, sections)))
 
 
 def radio(**changes):

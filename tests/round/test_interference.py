@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import tiny
+from conftest import over, tiny
 
 from wirelessdl.learning.superposition import Superposer, one_slot
 from wirelessdl.run.build import build
@@ -116,7 +116,7 @@ def pilots_at(snr_db, rounds, **sections):
         "power": {"objective": "own-noise", "balance": False, "multiplier": "mean"},
         "learning": {"eval_every": rounds, "batch_size": 8},
     }
-    return tiny(**{name: {**base.get(name, {}), **sections.get(name, {})} for name in {*base, *sections}})
+    return tiny(**over(base, sections))
 
 
 @pytest.mark.parametrize("snr_db", [10.0, 15.0, 20.0])

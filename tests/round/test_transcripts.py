@@ -3,54 +3,31 @@
 The joint Gaussian of whole runs (`exact_transcripts`): mixing passes, late nodes, crashes, listeners, silence.
 """
 
-from itertools import combinations
-
+import exact_transcripts
 import numpy as np
 import pytest
-from conftest import tiny
-from exact_transcripts import Transcript
+from conftest import over, tiny
+from exact_transcripts import CRASH, LATE, SHARED, Transcript, worst
 
 from wirelessdl.gaussian import analytic_epsilon, slot_mu
 
 NODES = 6
 STAY = (0, 1, 2, 3)  # on air in every frame; node 4 is late every other time, node 5 crashes and listens
-LATE = {
-    "compute": {"kind": "constant", "seconds": [0.01, 0.01, 0.01, 0.01, 0.025, 0.01]},
-    "policy": {"kind": "deadline", "cap_s": 0.012},
-}
-CRASH = {"kind": "schedule", "events": [{"node": 5, "at_s": 0.05, "for_s": 0.01}]}
 
 
 def toy(**sections):
-    table = {
-        "scenario": {"name": "toy", "seed": 3, "rounds": 6},
-        "network": {"nodes": NODES, "topology": {"kind": "full"}},
-        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
-        "radio": {"thermal_noise": True, "mixing_passes": 2, "payload_slots": 1},
-        "power": {"objective": "own-noise", "schedule": "adaptive", "alpha_min": 1e-6},
-        "privacy": {"noise": "pairwise", "coalition": 2, "pair_ratio": 1.4, "epsilon_max": 1.0, "rho": 1.0},
-        "learning": {
-            "sampling": "full",
-            "dtype": "float64",
-            "eval_every": 1,
-            "learning_rate": {"kind": "inverse-sqrt", "initial": 0.05},
-        },
+    base = {
+        "radio": {"mixing_passes": 2, "payload_slots": 1},
+        "power": {"schedule": "adaptive"},
+        "privacy": privacy(),
         "time": LATE,
         "faults": {"rejoin": "listen", "crashes": CRASH},
     }
-    for name, section in sections.items():
-        table[name] = {**table.get(name, {}), **section}
-    return tiny(**table)
+    return tiny(**exact_transcripts.toy(**over(base, sections)))
 
 
 def privacy(**changes):
-    return {"noise": "pairwise", "pair_ratio": 1.4, "epsilon_max": 1.0, "rho": 1.0, "coalition": 2, **changes}
-
-
-def worst(transcript, size, among=range(NODES)):
-    """mu of the coalition that learns most, of those of so many nodes."""
-    others = [k for k in among if k != transcript.node]
-    return max(transcript.mu(coalition) for coalition in combinations(others, size))
+    return {**SHARED, "coalition": 2, **changes}
 
 
 @pytest.mark.parametrize("node", [0, 4, 5])

@@ -4,9 +4,10 @@ The joint Gaussian of whole transcripts (`exact_transcripts`), in which all that
 received models, base and point. Late nodes, crashes, rounds without a step, uncollected nodes, failing hubs, servers.
 """
 
+import exact_transcripts
 import numpy as np
 import pytest
-from conftest import mostly_slow, tiny
+from conftest import mostly_slow, over, tiny
 from exact_transcripts import Transcript
 
 UPDATES = ("momentum", "nesterov", "weight-decay", "push-sum")
@@ -18,23 +19,13 @@ PAIRS = {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4}
 
 
 def toy(update, **sections):
-    table = {
-        "scenario": {"name": "toy", "seed": 3, "rounds": 6},
-        "network": {"nodes": 4, "topology": {"kind": "full"}, "placement": {"kind": "disc", "radius_m": 150}},
-        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
-        "radio": {"thermal_noise": True, "power_dbm": 23},
-        "power": {"objective": "own-noise", "alpha_min": 1e-6},
-        "privacy": {"epsilon_max": 1.0, "rho": 1.0},
-        "learning": {
-            "update": update,
-            "sampling": "full",
-            "dtype": "float64",
-            "eval_every": 1,
-            "learning_rate": {"kind": "inverse-sqrt", "initial": 0.05},
-        },
+    base = {
+        "network": {"nodes": 4, "placement": {"kind": "disc", "radius_m": 150}},
+        "radio": {"power_dbm": 23},
+        "learning": {"update": update},
         "time": {"policy": {"kind": "deadline", "cap_s": 0.012}},
     }
-    return tiny(**{name: {**table.get(name, {}), **sections.get(name, {})} for name in {**table, **sections}})
+    return tiny(**exact_transcripts.toy(**over(base, sections)))
 
 
 def drawn(number):

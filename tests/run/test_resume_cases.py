@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from conftest import mostly_slow, tiny_table
+from conftest import mostly_slow, over, tiny_table
 from interrupting import HELD, HOLD, assert_same_tables, interrupted, kill_midway
 
 import wirelessdl
@@ -64,8 +64,7 @@ CANCELLING = {
 
 def write(folder: Path, base: dict, **changes: dict) -> None:
     """The scenario with these changes; None removes a key."""
-    sections = {name: {**base.get(name, {}), **changes.get(name, {})} for name in {*base, *changes}}
-    table = tiny_table(**sections)
+    table = tiny_table(**over(base, changes))
     kept = {name: {key: v for key, v in section.items() if v is not None} for name, section in table.items()}
     (folder / "hold.py").write_text(HOLD)
     (folder / "tiny.toml").write_text(tomli_w.dumps(kept))
