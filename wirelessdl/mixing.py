@@ -47,6 +47,7 @@ _INAUDIBLE = 1e-12  # gain, relative to the loudest link of a receiver, below wh
 MIN_SPARSE_NODES = 200  # from which sparse solvers and products win
 MAX_SPARSE_DENSITY = 1 / 16  # share of all possible links, up to which sparse products win
 MAX_EIGENVALUE_NODES = 500  # up to which all eigenvalues are computed
+MAX_TRANSIENT_ROUNDS = 200  # of products of A
 MAX_TRANSIENT_NODES = 300  # up to which products of A are followed; each costs K^3
 STATIONARY_ERROR = 1e-12  # relative, of pi A - pi: a balanced A then has columns that sum to one within as much
 MAX_WALK_STEPS = 400  # of a walk that mixes: on a graph on which it does not, a solver takes over
@@ -309,15 +310,15 @@ def _metropolis(
     return weight, np.where(listening & (total > 0), 0.0, 1.0 - total)
 
 
-def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:
-    """theta: the largest 1 / z_ii of Z_t = A Z_{t-1}, Z_0 = I, over t = 1 .. steps and in the limit."""
+def peak_multiplier(matrix: FloatArray | Mixing) -> float:
+    """theta: the largest 1 / z_ii of Z_t = A Z_{t-1}, Z_0 = I, over t = 1 .. 200 and in the limit."""
     settled = float(np.max(1.0 / perron_vector(matrix)))
     nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
     if nodes > MAX_TRANSIENT_NODES:  # the multiplier is capped at theta anyway
         return settled
     dense = matrix.dense if isinstance(matrix, Mixing) else matrix
     peak, power = settled, dense
-    for _ in range(steps):
+    for _ in range(MAX_TRANSIENT_ROUNDS):
         diagonal = np.diagonal(power)
         peak = max(peak, float(np.max(1.0 / diagonal)))
         if np.ptp(power, axis=0).max() < 1e-12:

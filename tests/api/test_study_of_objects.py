@@ -119,11 +119,11 @@ def test_a_part_of_a_file_reaches_workers_that_cannot_import_it(here, monkeypatc
     with monkeypatch.context() as session:
         session.syspath_prepend(here)
         from only_here import Only
-    (parcel,) = make_plan(StudySpec(StudyTable(scenario=""), scenario=base().replace(channel=Only()))).parcels
+    (part,) = make_plan(StudySpec(StudyTable(scenario=""), scenario=base().replace(channel=Only()))).pickled_parts
     monkeypatch.delitem(sys.modules, "only_here")
     with pytest.raises(ModuleNotFoundError):
         import only_here  # noqa: F401
-    assert pickle.loads(parcel).instance.gain(None, 0.0, None) == 0.5
+    assert pickle.loads(part).instance.gain(None, 0.0, None) == 0.5
 
 
 def test_overrides_by_key_in_a_study_are_texts_in_its_manifest():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wirelessdl.privacy.coalition import coalition_variance_of_pairs, group_own, group_variance
+from wirelessdl.privacy.coalition import coalition_variance_of_pairs, group_variance
 
 
 def coalition_variance(own, pair, coalition, on_air=None):
@@ -105,17 +105,15 @@ def test_a_partner_that_fell_silent_hides_no_less():
     assert coalition_variance(own, pair, 0, alone)[0] == pytest.approx(own[0] ** 2 + np.sum(pair[0] ** 2), rel=1e-12)
 
 
-def test_own_noise_of_a_group_meets_the_wanted_variance():
-    size, ratio = np.array([1, 2, 6, 20]), 2**0.5
-    own = group_own(3.0, ratio, size, 5)
-    np.testing.assert_allclose(group_variance(own, ratio, size, 5), 3.0, rtol=1e-14)
-    np.testing.assert_allclose(own[:3], 3**0.5)  # nobody honest is left to share with
-    assert own[3] ** 2 == pytest.approx(3.0 / (1 + 14 * 2 / 3), rel=1e-14)
+def test_honest_partners_of_a_group_add_to_own_noise():
+    hidden = group_variance(3**0.5, 2**0.5, np.array([1, 2, 6, 20]), 5)
+    np.testing.assert_allclose(hidden[:3], 3.0)  # nobody honest is left to share with
+    assert hidden[3] == pytest.approx(3.0 * (1 + 14 * 2 / 3), rel=1e-14)
 
 
 def test_whole_numbers_are_numbers():
     np.testing.assert_allclose(group_variance(10**10, 1, 3, 1), 1.5e20)  # its square does not fit 64 bits
-    np.testing.assert_allclose(group_own(6, 2**32, 3, 1), 3**0.5)
+    np.testing.assert_allclose(group_variance(3**0.5, 2**32, 3, 1), 6)
     own, pair = np.full(3, 10**10), np.full(3, 10**10)
     np.testing.assert_allclose(coalition_variance_of_pairs(own, [0, 0, 1], [1, 2, 2], pair, 1), 1.5e20)
     np.testing.assert_allclose(coalition_variance_of_pairs([1, 1], [0], [1], [1], 0), 1.5)

@@ -68,9 +68,9 @@ def cell_means(
     return pd.DataFrame(found)
 
 
-def cell_differences(study: Study, references: tuple[str, ...], of: str = "accuracy_mean") -> pd.DataFrame:
-    """Every cell beside each reference at the same seeds: mean difference with its interval."""
-    found = [one for to in references for one in study_differences(study, of, to)]
+def cell_differences(study: Study, references: tuple[str, ...]) -> pd.DataFrame:
+    """Every cell beside each reference at the same seeds: mean difference of accuracy with its interval."""
+    found = [one for to in references for one in study_differences(study, "accuracy_mean", to)]
     return pd.DataFrame(
         [{**asdict(one), **{key: one.keys.get(key) for key in study.varied}} for one in found],
         columns=["cell", "name", "reference", "reference_cell", *study.varied, *_STATISTICS],

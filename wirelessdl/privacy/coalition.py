@@ -55,21 +55,9 @@ def group_variance(
 
     own: a, equal within a group; ratio: r = b / a. Exact.
     """
-    return np.asarray(np.asarray(own, dtype=np.float64) ** 2 * _hidden(ratio, size, coalition))
-
-
-def group_own(
-    variance: FloatArray | float, ratio: FloatArray | float, size: IntArray | int, coalition: int
-) -> FloatArray:
-    """a at which `group_variance` is `variance`: own noise of each of `size` nodes; arrays broadcast."""
-    return np.sqrt(variance / _hidden(ratio, size, coalition))
-
-
-def _hidden(ratio: FloatArray | float, size: IntArray | int, coalition: int) -> FloatArray:
-    """Variance that hides a node, in units of a^2."""
     square = np.square(np.asarray(ratio, dtype=np.float64))
     honest = np.maximum(np.asarray(size) - 1 - coalition, 0)
-    return np.asarray(1.0 + honest * square / (1.0 + square))
+    return np.asarray(np.asarray(own, dtype=np.float64) ** 2 * (1.0 + honest * square / (1.0 + square)))
 
 
 def _terms(partner: FloatArray, pair: FloatArray, sent: BoolArray) -> FloatArray:

@@ -111,6 +111,7 @@ def _terms(orders: tuple[int, ...]) -> tuple[IntArray, FloatArray, FloatArray, F
 
 
 BEYOND = 5000.0  # releases whose cheap bounds exceed this are not composed: the bound is their total
+_POINTS = 1 << 14  # of the grid of losses that is kept
 _TAIL_SHARE = 1e-10  # probability, relative to delta, that may be moved to infinity
 
 
@@ -165,11 +166,7 @@ def loss_masses(
 
 
 def compose(
-    counts: Mapping[tuple[float, float], int],
-    delta: float,
-    *,
-    sampler: Sampled = "without-replacement",
-    points: int = 1 << 14,
+    counts: Mapping[tuple[float, float], int], delta: float, *, sampler: Sampled = "without-replacement"
 ) -> float:
     """Epsilon of releases `(q, nu) -> how many`.
 
@@ -181,10 +178,10 @@ def compose(
         return 0.0
     reach = max(_support(q, nu, delta / sum(counts.values()), sampler) for q, nu in counts)
     half = _range(counts, reach, delta, sampler)
-    step = 2.0 * half / points
+    step = 2.0 * half / _POINTS
     steps = math.ceil(reach / step)
     grid = step * np.arange(-steps, steps + 1, dtype=np.float64)
-    length = next_fast_len(points + 2 * steps + 2, real=True)
+    length = next_fast_len(_POINTS + 2 * steps + 2, real=True)
     spectrum = np.zeros(length // 2 + 1, dtype=np.complex128)
     finite = 0.0
     for (q, nu), count in counts.items():

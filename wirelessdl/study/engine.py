@@ -126,7 +126,7 @@ def resume_in(
 def job_of(plan: Plan, cell: Cell, seed: int, run: int) -> CellJob:
     scenario = plan.scenario(cell, seed, run)
     return CellJob(
-        scenario.to_table(), scenario.origin, plan.base.folder, plan.cwd, plan.threads, plan.device, plan.parcels
+        scenario.to_table(), scenario.origin, plan.base.folder, plan.cwd, plan.threads, plan.device, plan.pickled_parts
     )
 
 

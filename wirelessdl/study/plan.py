@@ -92,7 +92,7 @@ class Plan:
         return len(self.cells) * len(self.seeds) * len(self.runs)
 
     @cached_property
-    def parcels(self) -> tuple[bytes, ...]:
+    def pickled_parts(self) -> tuple[bytes, ...]:
         """Parts that Python handed in, pickled for worker processes; raises for one that cannot leave this one."""
         return tuple(_pickled(given) for given in self.base.objects.values())
 
@@ -173,7 +173,7 @@ def _grid_of(vary: Mapping[str, Sequence[Any]], objects: dict[str, UserPart]) ->
         yield key, [plain_value(key, table[key], objects) for table in tables]
 
 
-def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Plan:
+def make_plan(spec: StudySpec, *, device: str = "auto") -> Plan:
     """Read the scenario and work out every cell; each is checked against the schema, and named where it fails."""
     base = _base(spec)
     varied, cells = make_cells(spec.table, base)
@@ -191,14 +191,13 @@ def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Pla
         seeds,
         runs,
         os.getcwd(),  # where workers look for files that a scenario names
-        threads,
-        device,
+        device=device,
     )
     if len(plan) > MAX_RUNS:
         raise StudyError(f"the study has {len(plan):,} runs; at most {MAX_RUNS:,}: vary fewer values")
     for cell in cells:
         plan.scenario(cell, seeds[0], runs[0])
-    _ = plan.parcels  # an object that cannot be sent is refused here
+    _ = plan.pickled_parts  # an object that cannot be sent is refused here
     return plan
 
 

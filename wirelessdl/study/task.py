@@ -39,7 +39,7 @@ _one_task_at_a_time = threading.Lock()
 class CellJob:
     """A scenario with all it takes to run it in another process, or on another machine that shares the files.
 
-    parcels: parts that Python handed in, pickled by the process that has them.
+    pickled_parts: parts that Python handed in, pickled by the process that has them.
     """
 
     table: dict[str, Any]
@@ -48,11 +48,11 @@ class CellJob:
     cwd: str
     threads: int
     device: str
-    parcels: tuple[bytes, ...] = ()
+    pickled_parts: tuple[bytes, ...] = ()
 
     def scenario(self) -> Scenario:
         """The scenario, checked."""
-        handed_in: list[UserPart] = [pickle.loads(parcel) for parcel in self.parcels]
+        handed_in: list[UserPart] = [pickle.loads(part) for part in self.pickled_parts]
         objects = {given.name: given for given in handed_in}
         return parse_scenario(self.table, origin=self.origin, folder=self.home, objects=objects)
 

@@ -89,8 +89,9 @@ def _frame_of(name: str) -> "cached_property[pd.DataFrame]":
 class Run:
     """One run directory. Frames are read when asked for, and then kept."""
 
-    def __init__(self, path: Path, *, strict: bool = True, last_round: int | None = None):
-        self.path, self._strict, self._last_round = path, strict, last_round
+    def __init__(self, path: Path, *, strict: bool = True):
+        self.path, self._strict = path, strict
+        self._last_round: int | None = None
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
