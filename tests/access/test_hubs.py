@@ -12,7 +12,7 @@ from wirelessdl.access import AirSettings, Sending
 from wirelessdl.access.hubs import HubCarrier, Walk, joined, reached
 from wirelessdl.learning.announced import announced_rms, send_announced
 from wirelessdl.links import Geometry, Links
-from wirelessdl.mechanism.pairwise import PairTerms, roster_of
+from wirelessdl.mechanism.pairwise import PairSettings, roster_of
 from wirelessdl.radio.frame import Frame, Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.offsets import Offsets
@@ -398,11 +398,11 @@ def test_pairs_are_formed_within_components_alone():
     component = np.array([-1] * 6 + [6, 6, 6, 6, 6, 6, 9, 9, 9, 9])
     on_air = component >= 0
     links = Links.from_mask(np.ones((nodes, nodes), dtype=bool), Geometry.at_rest(np.zeros((nodes, 3))))
-    roster = roster_of(PairTerms("all", 1.4, 1, "coalition"), on_air, links, component)
+    roster = roster_of(PairSettings("all", 1.4, 1, "coalition"), on_air, links, component)
     assert roster.partners.tolist() == [0] * 6 + [5] * 6 + [3] * 4
     component = np.array([-1] * 6 + [6] + [-1] + [8] * 8)
     on_air = component >= 0
-    roster = roster_of(PairTerms(4, 1.4, 0, "coalition"), on_air, links, component)
+    roster = roster_of(PairSettings(4, 1.4, 0, "coalition"), on_air, links, component)
     assert roster.partners.tolist() == [0] * 8 + [1] * 8
     assert (roster.joined < 2 * nodes).all()
     paired = roster.partners > 0

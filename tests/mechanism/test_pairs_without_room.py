@@ -12,7 +12,7 @@ from wirelessdl.analysis.releases import data_split, share_problems
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.links import Geometry, Links
-from wirelessdl.mechanism.pairwise import PairTerms, require_room, roster_of
+from wirelessdl.mechanism.pairwise import PairSettings, require_room, roster_of
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_observer, make_planner
 from wirelessdl.scenario.loader import parse_scenario
@@ -109,7 +109,7 @@ def test_room_is_asked_for_where_pairs_are_and_nowhere_else():
     plan = replace(
         plan, alpha=np.array([0.02, 0.001, 0.02, 0.05, 0.02]), problem=replace(plan.problem, alpha_min=0.019)
     )
-    halves = roster_of(PairTerms(2, 1.4, 1, "coalition"), np.ones(5, dtype=bool), links)
+    halves = roster_of(PairSettings(2, 1.4, 1, "coalition"), np.ones(5, dtype=bool), links)
     assert halves.partners.tolist() == [2, 0, 2, 0, 2]
     with pytest.raises(InfeasiblePowerError, match="leaves node 0 a share"):
         require_room(plan, halves)
@@ -118,12 +118,12 @@ def test_room_is_asked_for_where_pairs_are_and_nowhere_else():
 def test_only_nodes_that_are_joined_with_one_that_lacks_power_share_nothing():
     links = Links.from_mask(np.ones((6, 6), bool), Geometry.at_rest(np.arange(18.0).reshape(6, 3)))
     everyone, first = np.ones(6, dtype=bool), np.arange(6) == 0
-    halves = roster_of(PairTerms(2, 1.0, 1, "coalition"), everyone, links).without(first)
+    halves = roster_of(PairSettings(2, 1.0, 1, "coalition"), everyone, links).without(first)
     assert halves.partners.tolist() == [0, 2, 0, 2, 0, 2]
     assert halves.group.tolist() == [-1, 1, -1, 1, -1, 1]
     two = np.kron(np.eye(2, dtype=bool), np.ones((3, 3), bool))
     links = Links.from_mask(two, Geometry.at_rest(np.arange(18.0).reshape(6, 3)))
-    near = roster_of(PairTerms("neighbours", 1.0, 1, "coalition"), everyone, links).without(first)
+    near = roster_of(PairSettings("neighbours", 1.0, 1, "coalition"), everyone, links).without(first)
     assert near.partners.tolist() == [0, 0, 0, 2, 2, 2]
     assert sorted(zip(near.low.tolist(), near.high.tolist())) == [(3, 4), (3, 5), (4, 5)]
     assert near.noise(np.full(6, 2.0)).own[:3].tolist() == [2.0, 2.0, 2.0]

@@ -9,7 +9,7 @@ from watching import Watched
 import wirelessdl
 from wirelessdl.audit.wiretap import unnoised_models
 from wirelessdl.links import Geometry, Links
-from wirelessdl.mechanism.pairwise import PairTerms, roster_of
+from wirelessdl.mechanism.pairwise import PairSettings, roster_of
 from wirelessdl.scenario.loader import parse_scenario
 
 OWN = {"objective": "own-noise", "schedule": "adaptive", "alpha_min": 1e-6}
@@ -375,7 +375,7 @@ def test_passes_cost_energy_and_no_epsilon(tmp_path):
 @pytest.mark.parametrize("pairs", ["all", "neighbours", 1])
 def test_pairs_that_the_coalition_may_hold_altogether_are_not_formed(pairs):
     links = Links.from_mask(np.ones((5, 5), bool), Geometry.at_rest(np.arange(15.0).reshape(5, 3)))
-    terms = PairTerms(pairs, 2.0, 3, "coalition")
+    terms = PairSettings(pairs, 2.0, 3, "coalition")
     few, all_five = np.array([1, 1, 1, 1, 0], dtype=bool), np.ones(5, dtype=bool)
     unpaired = roster_of(terms, few, links)
     assert not unpaired.partners.any()

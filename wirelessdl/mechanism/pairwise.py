@@ -102,7 +102,7 @@ def refuse(scenario: "Scenario") -> None:
 
 
 @dataclass(frozen=True)
-class PairTerms:
+class PairSettings:
     """pairs: all nodes on air, those with a link, or those of the same of so many groups. ratio: r = b / a.
 
     was_chosen: whether the ratio was left to the first plan.
@@ -133,7 +133,7 @@ class Roster:
     [pairs] listed pairs. joined: [K] nodes with the same number are joined by pairs.
     """
 
-    terms: PairTerms
+    terms: PairSettings
     on_air: BoolArray
     partners: IntArray
     joined: IntArray
@@ -239,7 +239,7 @@ class Member(Mechanism):
         self.draws_pairs = pairs in ("neighbours", "optimised")  # within groups one draw per node has the same law
         self.ratio = None if keys.pair_ratio == "auto" else keys.pair_ratio
         self.ratio = 0.0 if pairs == "optimised" else self.ratio
-        self.terms = PairTerms(pairs, 0.0, privacy.coalition, privacy.promised, was_chosen=self.ratio is None)
+        self.terms = PairSettings(pairs, 0.0, privacy.coalition, privacy.promised, was_chosen=self.ratio is None)
 
     def chosen(self, ratio: float) -> "Member":
         found = copy(self)
@@ -286,7 +286,7 @@ class Member(Mechanism):
             )
 
 
-def roster_of(terms: PairTerms, on_air: BoolArray, links: "Links", component: IntArray | None = None) -> Roster:
+def roster_of(terms: PairSettings, on_air: BoolArray, links: "Links", component: IntArray | None = None) -> Roster:
     """The pairs among those on air, `[K]`; none where the coalition may hold all partners of all: they hide nothing.
 
     component: [K] only nodes with the same number meet in a mean, so only they share noise; None: all do.
@@ -356,7 +356,7 @@ def require_room(plan: "PowerPlan", roster: Roster) -> None:
         )
 
 
-def fewest_with_room(plan: "PowerPlan", terms: PairTerms, nodes: int) -> int:
+def fewest_with_room(plan: "PowerPlan", terms: PairSettings, nodes: int) -> int:
     """Nodes of a group on air, of so many, from which on its pairs leave all models alpha_min; 0 where any number does.
 
     Senders that carry gradients of equal learning rates. Against a coalition few partners take more noise than many.

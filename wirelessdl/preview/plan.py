@@ -30,7 +30,7 @@ from wirelessdl.radio.frame import Turns
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
 from wirelessdl.round.releases import PendingGradients
 from wirelessdl.run.build import World
-from wirelessdl.run.summary import forecast, forecast_terms
+from wirelessdl.run.summary import forecast, forecast_input
 from wirelessdl.run.warnings import receiver_noise_warnings
 from wirelessdl.run.wiring import make_carrier, make_observer, make_planner, make_releases
 from wirelessdl.scenario.protection import PrivacySection
@@ -123,7 +123,7 @@ def preview_plan(world: World) -> PlanPreview:
         receiver_ratio = float(len(rates) * receiver_std**2 / np.sum((rates * plan.noise_per_step) ** 2))
     # its weights and passes are those of frames that the plan lays out
     joint = None if world.access.lays_out_frames else planner.joint
-    given = forecast_terms(world)
+    given = forecast_input(world)
     promised = forecast(given, plan)
     return PlanPreview(
         plan=plan,

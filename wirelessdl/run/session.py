@@ -28,7 +28,7 @@ from wirelessdl.run.resume import (
     resumption,
     sound_checkpoint,
 )
-from wirelessdl.run.summary import Plateau, StoppingRuleMet, forecast, forecast_terms, summarise
+from wirelessdl.run.summary import Plateau, StoppingRuleMet, forecast, forecast_input, summarise
 from wirelessdl.run.warnings import object_warnings, scenario_warnings
 from wirelessdl.run.wiring import make_engine, make_recorder
 from wirelessdl.scenario.objects import UserPart
@@ -193,7 +193,7 @@ class _Session:
             self.recorder.on_rounds = self._wandb.rounds
         self._saved_round, self._saved_at = 0, time.monotonic()
         # worked out while the world is at hand: it is not kept
-        self._forecast_terms = forecast_terms(world)
+        self._forecast_terms = forecast_input(world)
         self._link_rate = world.link_rate
         self._warnings, self._channel = [*scenario_warnings(world), *object_warnings(world)], world.channel
         self._layout = None if world.scenario.silent else layout_of(world.learning.learner)

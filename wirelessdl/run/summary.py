@@ -97,7 +97,7 @@ def _mechanism_warnings(engine: Engine, run: Run) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class ForecastTerms:
+class ForecastInput:
     """What the releases of a run depend on besides its plan.
 
     rates: [rounds] gamma_t. exposure: how data enter gradients. terms: what totals are stated under. complete: whether
@@ -122,10 +122,10 @@ class ForecastTerms:
         return len(self.rates) - self.first
 
 
-def forecast_terms(world: World) -> ForecastTerms:
+def forecast_input(world: World) -> ForecastInput:
     """Of a built world."""
     rounds = world.scenario.scenario.rounds
-    return ForecastTerms(
+    return ForecastInput(
         rates=np.array([world.schedule.rate(round) for round in range(1, rounds + 1)]),
         rho=world.scenario.privacy.rho,
         exposure=world.exposure,
@@ -136,7 +136,7 @@ def forecast_terms(world: World) -> ForecastTerms:
 
 
 def forecast(
-    given: ForecastTerms, plan: PowerPlan, view: Literal["own", "coalition"] | None = None
+    given: ForecastInput, plan: PowerPlan, view: Literal["own", "coalition"] | None = None
 ) -> dict[str, float]:
     """Total of the worst node after all rounds, under every accountant that may count it.
 
@@ -182,7 +182,7 @@ def forecast(
     return {name: total(name, worst) if name == "rdp" else max(total(name, t) for t in triples) for name in names}
 
 
-def _lag(given: ForecastTerms) -> FloatArray:
+def _lag(given: ForecastInput) -> FloatArray:
     """Largest learning rate of a gradient over that of the round it is sent in, `[rounds - 1]`.
 
     A node that was silent sends an older gradient, by the paper's timing under the noise of the round it is sent in.
