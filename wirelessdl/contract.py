@@ -230,13 +230,15 @@ class Memory:
 
 
 def _fingerprint(part: object) -> dict[str, bytes | int]:
-    """Attributes of an object and its class: as bytes, or which object it is where that cannot be written down.
+    """Attributes of an object and its classes: as bytes, or which object it is where that cannot be written down.
 
     Methods and what Python itself keeps in a class are none.
     """
     found: dict[str, bytes | int] = {}
-    shared = {name: value for name, value in vars(type(part)).items() if not hasattr(value, "__get__")}
-    for name, value in {**shared, **getattr(part, "__dict__", {})}.items():
+    classes = [vars(one) for one in reversed(type(part).__mro__)]
+    shared = {name: value for one in classes for name, value in one.items() if not hasattr(value, "__get__")}
+    slots = {name: getattr(part, name, None) for one in classes for name in one.get("__slots__", ())}
+    for name, value in {**shared, **slots, **getattr(part, "__dict__", {})}.items():
         if name.startswith("__"):
             continue
         try:
