@@ -136,6 +136,7 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
     "learning.features": (
         ("public", TEXT, None, "what everyone must be taken to know of the map, in words"),
         ("norm", NUMBER, None, "norm of every row of features at most, by which a rate can be chosen without data"),
+        ("whitened", FLAG, False, "no direction of its features is much longer than others; a rate may be larger"),
     ),
     "learning.partition": (("by_content", FLAG, False, "sees samples ordered by label, then by content"),),
     "learning.update": (
