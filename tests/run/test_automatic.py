@@ -79,11 +79,11 @@ def test_where_the_rule_does_not_hold_a_rate_is_asked_for(override, words):
 
 @pytest.mark.slow
 def test_the_automatic_rate_is_within_two_points_of_the_tuned_one():
-    """On the main example, whose rate was chosen on held-out training images."""
+    """On the main example, whose rate was chosen on held-out training images; at its clip norm and at another."""
     found = []
-    for one in (load_scenario("urban_er_k20"), scenario()):
+    for one in (load_scenario("urban_er_k20"), scenario(), scenario("privacy.clip_norm=1")):
         world = build(one, device="cpu")
         engine = make_engine(world)
         run_rounds(world, engine)
         found.append(float(np.mean(world.learning.accuracy(world.learning.held).cpu().numpy())))
-    assert found[1] > found[0] - 0.02
+    assert min(found[1:]) > found[0] - 0.02
