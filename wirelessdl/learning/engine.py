@@ -147,6 +147,7 @@ class LearningEngine:
         self._gradient, self._spare = torch.zeros_like(self._mixed), torch.zeros_like(self._mixed)
         self._step = torch.zeros(self.nodes, 1, dtype=torch.float64, device=self._home)
         self._third: Tensor | None = None  # where further steps need it
+        self._streams = streams
         self._update = self._running_update()
         if self._update is not None and self._update.mixed and settings.passes:
             raise ValueError(
@@ -172,7 +173,7 @@ class LearningEngine:
         if self.settings.update is None:
             return None
         name, given, kind = self.settings.update
-        return RunningUpdate(name, given, kind, self._mixed, is_user_class=":" in name)
+        return RunningUpdate(name, given, kind, self._mixed, self._streams, is_user_class=":" in name)
 
     def _initial(self, streams: Streams) -> Tensor:
         with Guard(f"learning.model: {name_of(self.learner)}.initial", is_user_class=not is_built_in(self.learner)):
@@ -247,6 +248,7 @@ class LearningEngine:
             self._precondition()
         self._mixed.copy_(self._initial(streams))
         self._step.zero_()
+        self._streams = streams
         self._update = self._running_update()
         self._set_attack(streams)
         if isinstance(self.strategy, Threads) and self.remembered is not None:

@@ -41,6 +41,7 @@ _PATCH_FLOOR, _FLOOR = 0.1, 0.03  # added to eigenvalues, the second in units of
 class RandomPatches:
     """Responses to random filters, pooled and whitened; all that is fitted comes from synthetic images."""
 
+    whitened = True
     public = "random patches: filters, means and whitening from synthetic images of a fixed seed"
 
     def __init__(

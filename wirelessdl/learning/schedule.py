@@ -161,16 +161,25 @@ class Auto:
 
         gamma = min(score_noise / (T R s), max_step / (R min(R, C))) / mult,    s = kappa 2C / (N mu)
 
-    R is the norm of a sample's features, N the number of samples of all nodes (under unit = "node", of nodes), mu the
-    promised total as one Gaussian release, mult the gradient multiplier, and kappa = sqrt(K own) the deviation of noise
-    in the network's mean over that of a trusted centre; own is the share of a node's hidden noise that does not cancel
-    in the mean. T full-batch rounds leave noise of deviation gamma mult T s in each weight of the mean, and R times as
-    much in a score: the number of features cancels. No data are looked at; only their number, which is public.
+    R is the norm of a sample's features, N the number of samples of all nodes (under unit = "node", of nodes), mu what
+    training has of the promised total, as one Gaussian release, T its rounds (those of a Gram stage are none), mult the
+    gradient multiplier, and kappa = sqrt(K own) the deviation of noise in the network's mean over that of a trusted
+    centre; own is the share of a node's hidden noise that does not cancel in the mean. Under zero-out C is in place of
+    2C. T full-batch rounds leave noise of deviation gamma mult T s in each weight of the mean, and R times as much in a
+    score: the number of features cancels. No data are looked at; only their number, which is public.
+
+    A clipped sample pulls with all its force until its error is below C / R, so until its score leads by about
+    ln(R / C): the lower C, the larger scores become, and noise in them may be. score_noise is 0.64 ln(1 + R / C)
+    unless given; max_step 64, and 160 where whitening or a Gram stage leaves no direction that is much longer.
     """
 
     spans_run = True  # more rounds would have had smaller steps
 
-    def __init__(self, rounds: int, scale: "ScoreScale", score_noise: Rate = 0.7, max_step: Rate = 64.0):
+    def __init__(self, rounds: int, scale: "ScoreScale", score_noise: Rate | None = None, max_step: Rate | None = None):
+        if score_noise is None:
+            score_noise = 0.64 * math.log1p(scale.row_norm / scale.clip_norm)
+        if max_step is None:
+            max_step = 160.0 if scale.even else 64.0
         noise = score_noise / max(rounds * scale.row_norm * scale.noise, 1e-300)
         stable = max_step / (scale.row_norm * min(scale.row_norm, scale.clip_norm))
         self._rate = min(noise, stable) / scale.multiplier
@@ -181,12 +190,13 @@ class Auto:
 
 @dataclass(frozen=True)
 class ScoreScale:
-    """Public numbers behind an automatic rate: R, C, s and mult."""
+    """Public numbers behind an automatic rate: R, C, s, mult, and whether features have even second moments."""
 
     row_norm: float
     clip_norm: float
     noise: float
     multiplier: float
+    even: bool
 
 
 SCHEDULES = {

@@ -20,6 +20,7 @@ from wirelessdl.learning.draws import most_rounds
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.evaluation import RunLearner
 from wirelessdl.learning.features import Map, side_by_side
+from wirelessdl.learning.gram import frames_of
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
@@ -66,15 +67,16 @@ def build_learning(
         mechanism = UserMechanism(noise.name, mechanism)
     data, maps = _data(builder)
     client_indices = _client_indices(builder, data, streams)
-    rate = scenario.learning.learning_rate
+    rate, learner = scenario.learning.learning_rate, _learner(builder, data, streams)
     scale = _score_scale(builder, maps, mechanism, sum(map(len, client_indices))) if rate.name == "auto" else None
-    schedule = builder.part("learning.learning_rate", rate, rounds=scenario.scenario.rounds, scale=scale)
+    frames = frames_of(data.features, learner.size) if scenario.privacy.gram_share else 1
+    training = max(scenario.scenario.rounds + 1 - frames, 1)  # a stage takes rounds of its own, before
+    schedule = builder.part("learning.learning_rate", rate, rounds=training, scale=scale)
     least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
     if rate.is_user_class:
         schedule = CheckedSchedule(schedule, scenario.privacy.rho, _MIN_SIGMA)
     if plant is not None:
         data, client_indices = plant(data, client_indices)
-    learner = _learner(builder, data, streams)
     _check_counters(builder, learner.size, pairs=mechanism.draws_pairs)
     engine = _engine(builder, learner, data, client_indices, streams, device, links, least_step)
     return BuiltLearning(
@@ -179,6 +181,8 @@ def _score_scale(builder: Builder, maps: Sequence[Map], mechanism: Mechanism, sa
     refused = (
         (learning.sampling != "full", f'learning.sampling "{learning.sampling}"', 'sampling = "full"'),
         (math.isfinite(privacy.epsilon_max), "privacy.epsilon_max alone", "privacy.epsilon_total"),
+        (privacy.clipping != "per-sample", f'privacy.clipping "{privacy.clipping}"', 'clipping = "per-sample"'),
+        (learning.update.name != "sgd", f'learning.update "{learning.update.name}"', 'update = "sgd"'),
         (not norms or None in norms, "learning.features of no declared norm", 'features = "random-patches", say'),
     )
     for wrong, what, remedy in refused:
@@ -190,8 +194,10 @@ def _score_scale(builder: Builder, maps: Sequence[Map], mechanism: Mechanism, sa
     kappa = math.sqrt(nodes * shared.least_own(nodes))
     protected = samples if privacy.unit == "sample" else nodes
     mu = math.inf if scenario.silent else analytic_mu(privacy.epsilon_total, privacy.delta_total)
-    noise = kappa * 2.0 * privacy.clip_norm / (protected * mu)
-    return ScoreScale(math.hypot(*norms), privacy.clip_norm, noise, least_multiplier(scenario))
+    moved = (1.0 if privacy.adjacency == "zero-out" and privacy.unit == "sample" else 2.0) * privacy.clip_norm
+    noise = kappa * moved / (protected * mu * math.sqrt(1.0 - privacy.gram_share))
+    even = privacy.gram_share > 0 or any(capability(one.features, "whitened") for one in maps)
+    return ScoreScale(math.hypot(*norms), privacy.clip_norm, noise, least_multiplier(scenario), even)
 
 
 def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[IntArray]:

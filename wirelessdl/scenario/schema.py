@@ -47,7 +47,8 @@ class ScenarioSection(Section):
     run: Count = Field(1, description="Run number: seed of fading, batches, noise and faults.")
     rounds: Annotated[int, Field(ge=1, le=999_999), WithJsonSchema(_ROUNDS_SCHEMA)] = Field(
         json_schema_extra=rule_text('must be an integer from 1 to 999999, or "auto"'),
-        description="Number of rounds. auto: from privacy.epsilon_total and delta_total alone, at least 40.",
+        description="Number of rounds. auto: from privacy.epsilon_total and delta_total alone, at least 40; not with a "
+        "Gram stage.",
     )
 
 
@@ -495,7 +496,13 @@ class Scenario(Section):
         epsilon, delta = privacy.get("epsilon_total", math.inf), privacy.get("delta_total", 1e-4)
         if not isinstance(epsilon, int | float) or epsilon < 1e-6 or not isinstance(delta, float) or not 0 < delta < 1:
             return table
-        return {**table, "scenario": {**section, "rounds": auto_rounds(epsilon, delta)}}
+        rounds = auto_rounds(epsilon, delta)
+        if privacy.get("gram_share"):
+            raise ValueError(
+                f'scenario.rounds is "auto" with privacy.gram_share, whose stage takes rounds of its own: set {rounds} '
+                "and its frames, as many as D (D + 1) / 2 numbers of D features take in payloads of a model"
+            )
+        return {**table, "scenario": {**section, "rounds": rounds}}
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:

@@ -11,7 +11,8 @@
 it is given. Under `change` a release moves by 2C gamma mult at most, for one sample as for all data of a node, whatever
 it makes of that and remembers; nothing amplifies. Of `step` nothing is proven: it declares `moves`, times 2C/B per
 gamma mult. Condition: your class knows what it is given, and nothing else (globals, files, a model that shares).
-What it keeps in self ends the run; all else is tried by `wirelessdl audit`, not proven.
+What it keeps in self ends the run; all else (globals, default arguments, what it holds of an object in self that cannot
+be written down) is tried by `wirelessdl audit`, not proven.
 
 **Proof.** base: base, point and state are functions of what was received: of released values, and of receiver noise.
 Given the past they are known to the adversary, as s is. One record enters x only by the one clipped gradient at a known

@@ -11,7 +11,8 @@ filters. Where their points differ, answers may be anything as long as C. A pair
 refutes the declaration, and the run is refused. Pairs that do not prove nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from torch import Tensor
 from wirelessdl.contract import Guard, Memory, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.families import UPDATE_TWINS, UpdateKind
+from wirelessdl.learning.models.module import seeded
+from wirelessdl.streams import Streams
 
 State = dict[str, Tensor]
 Take = Callable[[Tensor, range, int], Tensor]  # gradients at points of some nodes, in the so-manieth call of a round
@@ -33,8 +36,8 @@ class Gradient:
     """
 
     def __init__(self, name: str, take: Take, nodes: range, step: Tensor, like: Tensor):
-        self._name, self._take, self._nodes, self.step, self._like = name, take, nodes, step, like
-        self.calls = 0
+        self._name, self._take, self._nodes, self._like = name, take, nodes, like
+        self.step, self.calls = step.clone(), 0  # the class may write into it
 
     def __call__(self, point: Tensor) -> Tensor:
         given = _numbers(self._name, "asked for the gradient at a point", point, self._like)
@@ -47,12 +50,16 @@ class RunningUpdate:
     """What nodes step from, and their state. A node that takes no part keeps both.
 
     base: where the step starts, `[K, m]`, and point, where the gradient is taken; None where that is what was received.
-    A user's `change` or `step` is called node by node, so that no node's model can hold another's data.
+    A user's `change` or `step` is called node by node, with tensors of its own, so that no node's model can hold
+    another's data. What torch draws in a call of the user's is keyed by node and round.
     """
 
-    def __init__(self, name: str, update: Any, kind: UpdateKind, start: Tensor, *, is_user_class: bool):
+    def __init__(
+        self, name: str, update: Any, kind: UpdateKind, start: Tensor, streams: Streams, *, is_user_class: bool
+    ):
         self.kind, self._update, self._name = kind, update, f"{name}.{kind}"
         self._guard = Guard(f"learning.update: {name}", is_user_class=is_user_class)
+        self._streams = streams if is_user_class else None
         self._memory = Memory(f"learning.update: {self._name}", update, f"keep it in the state that {kind} returns")
         self.base: Tensor | None = start.clone() if kind == "base" else None
         self.point = self.base
@@ -60,8 +67,8 @@ class RunningUpdate:
         self._one_by_one = is_user_class and kind != "base"
         self._state: State = {}
         if capability(update, "initial") is not None:
-            with self._guard:
-                given = [update.initial(row) for row in self._rows(start.clone())]
+            with self._asked(0):
+                given = [update.initial(row) for row in self._rows(start)]
             self._state = self._checked(given, start)
         self.mixed: str | None = capability(update, "mixed") if kind == "base" else None
         if self.mixed is not None and self._state.get(self.mixed, start).shape != (len(start), 1):
@@ -77,10 +84,10 @@ class RunningUpdate:
         if self.mixed is not None:
             values = given[self.mixed]
             given[self.mixed] = torch.from_numpy(np.asarray(weights @ values.double().cpu().numpy())).to(values)
-        with self._guard:
+        with self._asked(round):
             found = self._update.base(received.clone(), given, round)
         base, point, state = self._parts(found, ("base", "point", "state"))
-        base = _numbers(self._name, "returned a base", base, received).clone()
+        base = _numbers(self._name, "returned a base", base, received)
         point = _numbers(self._name, "returned a point", point, received)
         if away is not None and self.base is not None and self.point is not None:
             base.index_copy_(0, away, self.base.index_select(0, away))
@@ -93,14 +100,13 @@ class RunningUpdate:
     def answer(self, received: Tensor, away: Tensor | None, round: int, take: Take, step: Tensor) -> Tensor:
         """What `change` or `step` gives, `[K, m]`: the change, or the models. step: gamma mult, `[K, 1]`."""
         found, states = [], []
-        state, nodes = self._copies(), range(len(received))
-        for number, row in enumerate(self._rows(received.clone())):
-            own, part, size = state, nodes, step
+        for number, row in enumerate(self._rows(received)):
+            own, part, size = self._copies(), range(len(received)), step
             if self._one_by_one:
-                own, part = {name: values[number] for name, values in state.items()}, range(number, number + 1)
-                size = step[number, 0]
+                own = {name: values[number].clone() for name, values in self._state.items()}
+                part, size = range(number, number + 1), step[number, 0]
             gradient = Gradient(self._name, take, part, size, row)
-            with self._guard:
+            with self._asked(round, number):
                 given = getattr(self._update, self.kind)(row, own, gradient, round)
             values, kept = self._parts(given, ("change" if self.kind == "change" else "x", "state"))
             found.append(_numbers(self._name, "returned a model or change", values, row))
@@ -124,8 +130,14 @@ class RunningUpdate:
         for name, values in self._state.items():
             values.copy_(torch.as_tensor(kept[f"update_of_{name}"]))
 
+    @contextmanager
+    def _asked(self, round: int, node: int = 0) -> Iterator[None]:
+        drawn = nullcontext() if self._streams is None else seeded(self._streams.draws("learning.update", round, node))
+        with drawn, self._guard:
+            yield
+
     def _rows(self, values: Tensor) -> list[Tensor]:
-        return list(values) if self._one_by_one else [values]
+        return [row.clone() for row in values] if self._one_by_one else [values.clone()]
 
     def _copies(self) -> State:
         return {name: values.clone() for name, values in self._state.items()}
@@ -154,7 +166,7 @@ class RunningUpdate:
         for one in given:
             sound = isinstance(one, dict) and all(
                 isinstance(name, str)
-                and isinstance(values, Tensor)
+                and type(values) is type(received)
                 and (self._one_by_one or values.shape[:1] == received.shape[:1])
                 for name, values in one.items()
             )
@@ -171,9 +183,10 @@ class RunningUpdate:
 
 
 def _numbers(name: str, what: str, values: Any, like: Tensor) -> Tensor:
-    if not isinstance(values, Tensor) or values.shape != like.shape or not values.to(like).isfinite().all():
+    """A copy; a subclass of Tensor is none, since its operators are the user's: they would see the gradient."""
+    if type(values) is not type(like) or values.shape != like.shape or not values.to(like).isfinite().all():
         raise ContractError(f"learning.update: {name} {what} that is not {tuple(like.shape)} finite numbers")
-    return values.to(like)
+    return values.detach().to(like, copy=True)
 
 
 ROUNDS = 16
@@ -214,7 +227,7 @@ def try_declaration(name: str, update: Any, moves: float, size: int, *, batch: f
         received = [answers.vector(1.0) for _ in range(ROUNDS + 1)]
         models: list[list[Tensor]] = []
         for answers.is_second in (False, True):
-            twin, found = RunningUpdate(name, update, "step", received[0], is_user_class=True), []
+            twin, found = RunningUpdate(name, update, "step", received[0], Streams(0), is_user_class=True), []
             for answers.round, gamma in enumerate(steps, start=1):
                 step = torch.full((1, 1), gamma, dtype=torch.float64)
                 found.append(twin.answer(received[answers.round], None, answers.round, answers, step))
