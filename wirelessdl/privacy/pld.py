@@ -112,6 +112,7 @@ def _terms(orders: tuple[int, ...]) -> tuple[IntArray, FloatArray, FloatArray, F
 
 BEYOND = 5000.0  # releases whose cheap bounds exceed this are not composed: the bound is their total
 _TAIL_SHARE = 1e-10  # probability, relative to delta, that may be moved to infinity
+_LEAST_DELTA = 1e-12  # below it rounding in transforms, some 1e-15 of probability, may lower a composed total
 
 
 Sampled: TypeAlias = Literal["without-replacement", "poisson"]
@@ -171,7 +172,7 @@ def compose(
     sampler: Sampled = "without-replacement",
     points: int = 1 << 14,
 ) -> float:
-    """Epsilon of releases `(q, nu) -> how many`.
+    """Epsilon of releases `(q, nu) -> how many`; infinite, which bounds nothing, where delta is below `_LEAST_DELTA`.
 
     The range of losses kept is chosen so that what lies beyond has at most _TAIL_SHARE delta of probability, by
     Chernoff's bound on the composed masses themselves; that much is counted as infinite loss, so nothing
@@ -179,6 +180,8 @@ def compose(
     """
     if not counts:
         return 0.0
+    if delta < _LEAST_DELTA:
+        return math.inf
     reach = max(_support(q, nu, delta / sum(counts.values()), sampler) for q, nu in counts)
     half = _range(counts, reach, delta, sampler)
     step = 2.0 * half / points
@@ -189,7 +192,8 @@ def compose(
     finite = 0.0
     for (q, nu), count in counts.items():
         mass, infinite = loss_masses(grid, q, nu, sampler)
-        spectrum += count * np.log(rfft(np.roll(np.pad(mass, (0, length - len(mass))), -steps)))
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a number that is 0: exp(-inf) is 0 again
+            spectrum += count * np.log(rfft(np.roll(np.pad(mass, (0, length - len(mass))), -steps)))
         finite += count * math.log1p(-min(infinite, 1.0 - 1e-16))
     total = np.roll(irfft(np.exp(spectrum), length), length // 2)
     loss = step * (np.arange(length, dtype=np.float64) - length // 2)
