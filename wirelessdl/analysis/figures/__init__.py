@@ -84,7 +84,8 @@ def draw_leakage(run: Run, tx: int, rx: int | None) -> Any:
     total.plot(frame["round"], frame["epsilon_promised_bound"], color=GREY, linewidth=1.0, label="bound")
     exact = frame.dropna(subset="epsilon_promised_total")
     total.plot(exact["round"], exact["epsilon_promised_total"], "o-", color=BLUE, markersize=3, label="exact")
-    total.set(ylabel="epsilon so far", title="node {tx}, {status}, against {against}".format(**frame.attrs))
+    status, against = frame.attrs["status"], frame.attrs["against"]
+    total.set(ylabel="epsilon so far", title=f"node {tx}, {status}, against {against}")
     total.legend(loc="best")
     for axis in slot:
         axis.plot(frame["round"], frame["epsilon_link"], ".", color=ORANGE, markersize=3)
