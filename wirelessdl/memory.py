@@ -9,6 +9,7 @@ import gc
 import os
 import resource
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,14 @@ def require_free(what: str, needed: float, remedy: str) -> None:
     free = free_bytes()
     if needed > free:
         raise ValueError(f"{what}; needs {format_size(needed)} of memory, {format_size(free)} are free: {remedy}")
+
+
+def require_room_unpacked(what: str, path: Path) -> None:
+    """Raise a ValueError unless free memory holds what an archive of arrays unpacks to: zeros pack a thousandfold."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        require_free(what, unpacked, "bring fewer numbers")
 
 
 def give_back() -> None:

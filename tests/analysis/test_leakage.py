@@ -51,8 +51,15 @@ def test_leakage_of_a_sender_is_exact_at_every_evaluation(run):
 def test_the_figure_shows_total_and_slots(run):
     axis = run.plot("leakage", links=[(3, 1)])
     assert len(axis.figure.axes) == 2
-    assert axis.get_title(loc="left") == "node 3, proven, any eavesdropper"
+    assert axis.get_title(loc="left") == "node 3, proven, against all other nodes"
     assert len(run.plot("leakage").figure.axes) == 1
+
+
+def test_the_figure_of_a_total_against_a_coalition_names_it(tmp_path):
+    noise = {"noise": "pairwise", "coalition": 2, "pair_ratio": 1.0}
+    given = tiny(privacy=noise, power={"objective": "own-noise"}, scenario={"rounds": 3})
+    axis = simulate(given, out=tmp_path).plot("leakage")
+    assert axis.get_title(loc="left") == "node 0, proven, against any 2 nodes"
 
 
 @pytest.mark.parametrize(

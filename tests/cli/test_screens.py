@@ -80,7 +80,7 @@ def test_every_screen_with_an_epsilon_names_its_adjacency(folder, tmp_path):
     run, scenario = str(folder / LONG), tmp_path / "tiny.toml"
     scenario.write_text(tomli_w.dumps(tiny_table()))
     again = command_line("run", str(scenario), "--out", str(tmp_path)).out
-    assert "epsilon_max 1 (replace-one) per slot" in again
+    assert "epsilon_max 1 (replace-one) per slot; totals against all other nodes" in again
     texts = [text for _, text in summary_rows(wirelessdl.open_run(run).summary) if re.search("epsilon [0-9]", text)]
     assert len(texts) == 3  # the total, one slot, the paper's sum
     assert all("(replace-one)" in text for text in texts)

@@ -237,6 +237,23 @@ def test_what_hubs_make_of_groups_equals_the_loops(access, kind):
 STILL = {"models": [{"model": "log-distance", "exponent": 3.0}]}
 
 
+def test_a_message_counts_where_pilots_gave_a_gain_of_zero():
+    """Estimates of weak links are 0 half of the time; what arrives is decoded all the same, and has no noise."""
+    radio = {"access": "digital", "csi": {"kind": "pilots", "symbols": 1}, "power_dbm": -12, "thermal_noise": True}
+    given = tiny(
+        scenario={"rounds": 6},
+        network={"nodes": 5, "placement": {"kind": "disc", "radius_m": 150}},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        radio={**radio, "rate_bps_hz": 0.05, "attempts": 8},
+        power={"objective": "own-noise"},
+        learning={"robust": {"kind": "median"}},
+    )
+    found = wirelessdl.simulate(given, out=None)
+    assert len(found.links.query("gain_est == 0 and decoded_in > 0"))
+    assert np.isfinite(found.nodes["grad_norm"]).all()
+    assert np.isfinite(found.rounds["consensus_distance"]).all()
+
+
 @pytest.mark.parametrize("access", ["all", "tdma", "digital", "hubs", "server"])
 def test_totals_stay_and_airtime_is_paid(access, tmp_path):
     part = {"kind": "median"} if access in ("tdma", "digital") else {"kind": "median", "groups": 3}

@@ -151,6 +151,23 @@ def test_different_releases_compose_in_any_mixture():
     assert mixed == pytest.approx(analytic_epsilon(math.sqrt(3 / 16 + 5 / 64), DELTA), rel=1e-4)
 
 
+@pytest.mark.parametrize("delta", [1e-12, 1e-13, 1e-14, 1e-16, 1e-20, 1e-30])
+@pytest.mark.parametrize("rounds", [1, 100, 1000, 10**5])
+@pytest.mark.parametrize("mu", [0.05, 0.5, 2.0, 10.0])
+def test_rounding_of_transforms_lowers_no_total_however_small_delta_is(mu, rounds, delta):
+    """Releases that nothing amplifies have a total that is known exactly; transforms are right to 1e-15 or so."""
+    found, exact = compose({(1.0, rounds**0.5 / mu): rounds}, delta), float(analytic_epsilon(mu, delta))
+    assert found >= exact
+    total = total_epsilon(rounds**0.5 / mu / 0.01, 0.01, rounds, delta=delta, accountant="pld")
+    assert 0.0 < total < math.inf  # other bounds stand
+
+
+def test_a_spectrum_that_is_zero_somewhere_composes_without_a_warning():
+    with np.errstate(divide="raise", invalid="raise"):
+        total = compose({(0.25, 1.113188001807785): 1, (1.0, 3.867962879239181): 1}, 1e-4)
+    assert total == pytest.approx(1.925250187654947, rel=1e-9)  # as composed where zeros are let pass
+
+
 @pytest.mark.parametrize(
     ("nu", "rounds", "delta"), [(100.0, 10_000, 0.1), (1000.0, 100_000, 0.05), (100.0, 10_000, 0.01), (20.0, 300, 1e-3)]
 )

@@ -1,6 +1,7 @@
 """The Gram stage in whole runs: its charge beside exact transcripts, in the ledger, over hubs, resumed."""
 
 import math
+import shutil
 
 import exact_transcripts
 import numpy as np
@@ -9,11 +10,13 @@ import tomli_w
 import torch
 from conftest import over, refusal, tiny, tiny_table
 from exact_transcripts import Transcript
-from interrupting import HELD, HOLD, assert_same_tables, start, wait_for_hold
+from hostile import arrays, sign
+from interrupting import HELD, HOLD, StopAt, assert_same_tables, start, wait_for_hold
 
 import wirelessdl
 from wirelessdl.analysis.releases import promised_totals
 from wirelessdl.analysis.verify import verify
+from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon, analytic_mu
 from wirelessdl.learning.gram import Gram, triangle
 from wirelessdl.preview.plan import preview_plan
@@ -28,6 +31,7 @@ FRAMES = 3  # 60 features, 10 classes
 DATA = {"kind": "synthetic", "features": 60, "samples": 600, "test_samples": 50}
 PAIRS = {"noise": "pairwise", "coalition": 2, "pair_ratio": 1.4}
 HUBS = {"alignment": "hubs", "thermal_noise": True, "truncate_snr_db": 18, "subslots": 1}
+DOWN_AT_FIRST = {"node": 5, "at_s": 0.0, "for_s": 0.008}
 CRASH = {"kind": "schedule", "events": [{"node": 5, "at_s": 0.005, "for_s": 0.012}]}
 
 
@@ -195,6 +199,25 @@ def test_baselines_of_a_scenario_with_a_stage_are_valid(tmp_path):
     assert simulate(central, out=tmp_path).summary["epsilon_total"] == pytest.approx(2.0, rel=1e-6)
     here, there = (preview_plan(build(scenario)) for scenario in (wirelessdl.load_scenario(path), central))
     assert here.central == pytest.approx(there.noise_to_update, rel=1e-4)
+
+
+@pytest.mark.parametrize("view", ["own", "coalition"])
+def test_a_checkpoint_that_counts_a_frame_of_the_stage_as_charged_is_refused(view, tmp_path):
+    """Node 5 is down in the first frame. If its triangle were taken for charged, it would be sent for nothing.
+
+    As it was written, the run goes on.
+    """
+    stop, scenario = StopAt(1), toy(privacy=PAIRS, faults={"crashes": {**CRASH, "events": [DOWN_AT_FIRST]}})
+    run = wirelessdl.simulate(scenario, out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop).path
+    name = f"pending_stage_{view}"
+    kept = load_checkpoint(run).arrays[name]
+    assert kept[5] == 0 < kept[0]
+    whole = shutil.copytree(run, tmp_path / "whole")
+    assert not verify(wirelessdl.resume(whole).path).problems
+    arrays(name, lambda charged: np.full_like(charged, charged.max()))(run)
+    sign(run)
+    with pytest.raises(TraceError, match=rf"counts more of the Gram stage of node 5 as charged .*\(view {view}\)"):
+        wirelessdl.resume(run)
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from interrupting import assert_same_tables
 from loopback import PATIENCE_S, wait_until
 
 import wirelessdl
+from wirelessdl.cli.sweep import _figures
 from wirelessdl.errors import StudyError, TraceError
 from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import engine
@@ -31,7 +32,7 @@ from wirelessdl.study.folder import read_plan, write_plan
 from wirelessdl.study.plan import spec_of
 from wirelessdl.study.task import RunTask, check, run_or_resume
 from wirelessdl.trace.files import RunLock
-from wirelessdl.trace.study import STOP, figures_of, read_manifest, sealed, status_of, task_lock
+from wirelessdl.trace.study import STOP, PlannedRun, Row, figures_of, read_manifest, sealed, status_of, task_lock
 
 BROKEN = """
 import os
@@ -121,6 +122,11 @@ def test_what_the_terminal_says(study):
     # Runs report as they end; which of them ends first is the scheduler's.
     assert [line.split()[0] for line in lines] == [f"{done}/12" for done in range(1, 13)]
     assert sum("  c000-s3-r1 epsilon_max=0.5 nodes=3  accuracy " in line for line in lines) == 1
+    against = [line.partition("(replace-one), proven, against ")[2] for line in lines]
+    assert sorted({words.rpartition(", ")[0] for words in against}) == [
+        "all other nodes colluding",
+        "everyone else: nothing is ever sent",
+    ]
     assert len({line.split()[1] for line in lines}) == 12
     assert last.startswith("12 runs in out, ")
     assert last.endswith("index in out/index.parquet")
@@ -303,10 +309,18 @@ def test_dry_run_tells_cells_and_writes_nothing(tmp_path):
 
 
 def test_json_lines(tmp_path):
-    write_quick(tmp_path)
+    """A total stands with its status, adversary and adjacency, and at the declared rounds where a rule stopped it."""
+    write_quick(tmp_path, scenario={"rounds": 6}, learning={"eval_every": 1, "stop_after": 2, "stop_within": 1.0})
     with chdir(tmp_path):
         done = command_line("sweep", "tiny.toml", "--seeds", "2", "--no-local", "--json", "--out", "out")
     one, other, last = map(json.loads, done.out.splitlines())
+    summary = wirelessdl.open_run(tmp_path / "out" / one["path"]).summary
+    for key in ("epsilon_total", "epsilon_declared", "epsilon_status", "unit", "adjacency", "adversary"):
+        assert one[key] == summary[key]
+    assert one["epsilon_total"] < one["epsilon_declared"]
+    row = Row(PlannedRun("c000", None, None, {}, 3, 1), "finished", None, summary)
+    words = f"epsilon {summary['epsilon_declared']:.3g} (replace-one), proven, against all other nodes colluding"
+    assert words in _figures(row)
     assert {one["path"], other["path"]} == {"runs/c000-s3-r1", "runs/c000-s4-r1"}
     assert one["event"] == "finished"
     assert (last["event"], last["finished"]) == ("study", 2)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.channel.model import Composable
 from wirelessdl.links import Links
+from wirelessdl.memory import require_free, require_room_unpacked
 
 COLUMNS = ("time_s", "tx", "rx", "gain")
 MAX_NODES = 1 << 31  # the number of a pair of nodes fits in 64 bits
@@ -273,9 +274,12 @@ def _whole(values: Any, name: str) -> IntArray:
 def _columns(path: Path, name: str) -> dict[str, Any]:
     try:
         if path.suffix == ".npz":
+            require_room_unpacked("all arrays", path)
             with np.load(path) as arrays:
                 return {key: arrays[key] for key in arrays.files}  # of a .npy: an array, which has no files
         if path.suffix == ".parquet":
+            stored = pq.read_metadata(path)
+            require_free(f"{stored.num_rows} rows", 8.0 * stored.num_rows * stored.num_columns, "bring fewer")
             table = pq.read_table(path)
             return {key: table[key].to_numpy() for key in table.column_names}
     except (TypeError, AttributeError):

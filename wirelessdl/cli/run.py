@@ -130,9 +130,15 @@ def _headline(loaded: "Scenario", done: int) -> str:
 
 
 def _target(privacy: "PrivacySection") -> str:
+    """What is asked for, and against whom the totals hold that follow."""
+    from wirelessdl.privacy.terms import adversary_in_short
+
+    coalition = privacy.coalition if privacy.promised == "coalition" else None
+    totals = f"totals against {adversary_in_short(coalition, declared=privacy.noise.is_user_class)}"
     if math.isfinite(privacy.epsilon_total):
-        return f"total epsilon {privacy.epsilon_total:g} ({privacy.adjacency}) at delta {privacy.delta_total:g}"
-    return f"epsilon_max {privacy.epsilon_max:g} ({privacy.adjacency}) per slot"
+        total = f"total epsilon {privacy.epsilon_total:g} ({privacy.adjacency}) at delta {privacy.delta_total:g}"
+        return f"{total}; {totals}"
+    return f"epsilon_max {privacy.epsilon_max:g} ({privacy.adjacency}) per slot; {totals}"
 
 
 def summary_rows(
@@ -168,7 +174,7 @@ def summary_rows(
         other: Proven = "own" if summary["promised"] == "coalition" else "coalition"
         yield (
             "",
-            f"epsilon {float(headline(summary, other)):.3g} ({adjacency}) against "
+            f"epsilon {float(headline(summary, other)):.3g} ({adjacency}), {summary['epsilon_status']}, against "
             f"{adversary(other, summary['coalition'])}; pair ratio {summary['pair_ratio']:.3g}",
         )
     sends = summary["adversary"] != NOBODY_SENDS

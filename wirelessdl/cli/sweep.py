@@ -274,6 +274,8 @@ class _JsonLines(Listener):
         planned = row.planned
         facts = {key: getattr(planned, key) for key in ("path", "cell", "name", "values", "seed", "run")}
         figures = {key: row.figures.get(key) for key in ("accuracy_mean", "epsilon_total", "wall_s")}
+        terms = ("epsilon_declared", "epsilon_status", "unit", "adjacency", "adversary")
+        figures |= {key: row.figures[key] for key in terms if key in row.figures}
         emit({"event": row.status, **facts, "error": row.error, **figures})
 
 
@@ -307,7 +309,11 @@ def title(planned: "PlannedRun") -> str:
 
 
 def _figures(row: "Row") -> str:
-    accuracy, epsilon = row.figures.get("accuracy_mean"), row.figures.get("epsilon_total")
+    from wirelessdl.trace.catalog import headline
+
+    accuracy, epsilon, known = row.figures.get("accuracy_mean"), headline(row.figures), row.figures
     words = [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
-    words += [] if epsilon is None else [f"epsilon {epsilon:.3g} ({row.figures.get('adjacency', 'replace-one')})"]
+    if epsilon is not None:
+        terms = (str(known.get(key)) for key in ("adjacency", "epsilon_status", "adversary"))
+        words.append(escape(quote("epsilon {:.3g} ({}), {}, against {}".format(float(epsilon), *terms), 300)))
     return ", ".join([*words, f"{row.figures.get('wall_s', 0):.1f} s"])

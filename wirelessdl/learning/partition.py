@@ -29,6 +29,7 @@ from wirelessdl.contract import capability
 from wirelessdl.errors import nearest
 from wirelessdl.learning.data.dataset import Dataset
 from wirelessdl.learning.data.files import find_file
+from wirelessdl.memory import require_room_unpacked
 
 _MAX_DRAWS = 100  # draws before sizes are repaired
 
@@ -289,6 +290,7 @@ def _read(place: Path, kind: str) -> Any:
     if kind == ".json":
         return json.loads(place.read_text(encoding="utf-8"))
     if kind == ".npz":
+        require_room_unpacked("all arrays", place)
         with np.load(place, allow_pickle=False) as arrays:
             return dict(arrays)
     from pyarrow import csv

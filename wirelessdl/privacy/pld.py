@@ -113,6 +113,7 @@ def _terms(orders: tuple[int, ...]) -> tuple[IntArray, FloatArray, FloatArray, F
 BEYOND = 5000.0  # releases whose cheap bounds exceed this are not composed: the bound is their total
 _POINTS = 1 << 14  # of the grid of losses that is kept
 _TAIL_SHARE = 1e-10  # probability, relative to delta, that may be moved to infinity
+_LEAST_DELTA = 1e-12  # below it rounding in transforms, some 1e-15 of probability, may lower a composed total
 
 
 Sampled: TypeAlias = Literal["without-replacement", "poisson"]
@@ -168,7 +169,7 @@ def loss_masses(
 def compose(
     counts: Mapping[tuple[float, float], int], delta: float, *, sampler: Sampled = "without-replacement"
 ) -> float:
-    """Epsilon of releases `(q, nu) -> how many`.
+    """Epsilon of releases `(q, nu) -> how many`; infinite, which bounds nothing, where delta is below `_LEAST_DELTA`.
 
     The range of losses kept is chosen so that what lies beyond has at most _TAIL_SHARE delta of probability, by
     Chernoff's bound on the composed masses themselves; that much is counted as infinite loss, so nothing
@@ -176,6 +177,8 @@ def compose(
     """
     if not counts:
         return 0.0
+    if delta < _LEAST_DELTA:
+        return math.inf
     reach = max(_support(q, nu, delta / sum(counts.values()), sampler) for q, nu in counts)
     half = _range(counts, reach, delta, sampler)
     step = 2.0 * half / _POINTS
@@ -186,7 +189,8 @@ def compose(
     finite = 0.0
     for (q, nu), count in counts.items():
         mass, infinite = loss_masses(grid, q, nu, sampler)
-        spectrum += count * np.log(rfft(np.roll(np.pad(mass, (0, length - len(mass))), -steps)))
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a number that is 0: exp(-inf) is 0 again
+            spectrum += count * np.log(rfft(np.roll(np.pad(mass, (0, length - len(mass))), -steps)))
         finite += count * math.log1p(-min(infinite, 1.0 - 1e-16))
     total = np.roll(irfft(np.exp(spectrum), length), length // 2)
     loss = step * (np.arange(length, dtype=np.float64) - length // 2)

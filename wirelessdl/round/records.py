@@ -299,7 +299,8 @@ def values_of(decision: FrameDecision, slot: SlotWeights, number: int, noise_w: 
         gain = decision.channel.of_links(
             decision.channel.slots[number if len(decision.channel.slots) > 1 else 0].gain_est
         )
-        divided = np.divide(known.link, gain * amplitude, out=np.zeros_like(gain), where=known.link > 0)
+        # a message arrives whole and without noise, even where its pilots gave a gain of 0
+        divided = np.divide(known.link, gain * amplitude, out=np.zeros_like(gain), where=(known.link > 0) & (gain > 0))
         scale = np.asarray(np.bincount(place, divided, minlength=nodes * turns)[chosen], dtype=np.float64)
     row: IntArray = np.full(nodes * turns, -1)
     row[chosen] = np.arange(len(chosen))

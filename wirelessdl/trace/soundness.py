@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, is_utf8, quote
 from wirelessdl.families import columns
+from wirelessdl.memory import require_free
 from wirelessdl.trace.files import open_regular
 from wirelessdl.trace.schema import TABLES, covered_rounds
 
@@ -50,6 +51,7 @@ _RANGES = {
     "sensitivity": (0.0, math.inf),
     "epoch_rounds": (1, math.inf),
 }
+_BYTES_PER_VALUE = 24  # as it is unpacked, and again in the frames of readers
 _ALWAYS_CHECKED = ("rounds", "clients", "privacy")  # tables that are checked whenever a run is looked at
 
 
@@ -220,11 +222,32 @@ def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str
     for path in paths:
         try:
             with open_regular(path) as handle:
-                stored = pq.ParquetFile(handle, page_checksum_verification=True)
-                tables.append(stored.read(columns=schema.names).cast(schema))
+                tables.append(_unpacked(handle, schema))
         except (pa.ArrowException, OSError, ValueError) as error:
             problems.append(f"{path}: cannot be read: {' '.join(str(error).split())}")
     return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table(), problems
+
+
+def _unpacked(handle: IO[bytes], schema: pa.Schema) -> pa.Table:
+    """The given columns of a part. Raises ValueError where they do not fit into memory: a value that is repeated a
+    billion times takes next to no space in a file.
+    """
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    stored = pq.ParquetFile(handle, page_checksum_verification=True, read_dictionary=texts)
+    groups = [stored.metadata.row_group(number) for number in range(stored.num_row_groups)]
+    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+    count = sum(one.num_values for one in columns if one.path_in_schema.partition(".")[0] in schema.names)
+    remedy = "read it on a larger machine, or do not trust it"
+    require_free(f"holds {count} values", _BYTES_PER_VALUE * count, remedy)
+    table = stored.read(columns=schema.names)
+    for name in texts:
+        length = sum(
+            int(np.array([len(text or "") for text in chunk.dictionary.to_pylist()], dtype=np.int64)[used].sum())
+            for chunk in table[name].chunks
+            if len(used := chunk.indices.drop_null().to_numpy())
+        )
+        require_free(f"{name} holds {length} characters", _BYTES_PER_VALUE * length, remedy)
+    return table.cast(schema)
 
 
 def require_sound(
@@ -247,7 +270,7 @@ def problems_of(run: "Run", tables: Collection[str] = tuple(TABLES)) -> Iterator
             return
         covered = run.covered("rounds")
         rounds = run.table("rounds", ["round"])["round"].to_numpy()
-        if len(rounds) < covered or rounds.tolist() != list(range(1, len(rounds) + 1)):
+        if len(rounds) < covered or not np.array_equal(rounds, np.arange(1, len(rounds) + 1)):
             yield f"rounds: does not count from 1 to {covered} without gaps"
             return
         for name in tables:

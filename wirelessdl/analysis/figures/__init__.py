@@ -35,6 +35,7 @@ from wirelessdl.analysis.timeline import KINDS, timeline_of
 from wirelessdl.arrays import IntArray
 from wirelessdl.errors import TraceError, quote
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.terms import adversary_in_short
 from wirelessdl.trace.run import Run
 from wirelessdl.units import to_db
 
@@ -68,7 +69,9 @@ def leakage(run: Run, tx: int, rx: int | None = None) -> pd.DataFrame:
         links = run.frame("links", ["round", "tx", "rx", "epsilon"])
         heard = links[(links["tx"] == tx) & (links["rx"] == rx)].set_index("round")["epsilon"]
         found["epsilon_link"] = heard.reindex(found.index)
-    found.attrs = {"tx": int(tx), "rx": rx, "adversary": split.terms.adversary, "status": split.terms.status}
+    terms = split.terms
+    found.attrs = {"tx": int(tx), "rx": rx, "adversary": terms.adversary, "status": terms.status}
+    found.attrs["against"] = adversary_in_short(terms.coalition if terms.promised == "coalition" else None)
     return found.reset_index()
 
 
@@ -81,7 +84,8 @@ def draw_leakage(run: Run, tx: int, rx: int | None) -> Any:
     total.plot(frame["round"], frame["epsilon_promised_bound"], color=GREY, linewidth=1.0, label="bound")
     exact = frame.dropna(subset="epsilon_promised_total")
     total.plot(exact["round"], exact["epsilon_promised_total"], "o-", color=BLUE, markersize=3, label="exact")
-    total.set(ylabel="epsilon so far", title=f"node {tx}, {frame.attrs['status']}, any eavesdropper")
+    status, against = frame.attrs["status"], frame.attrs["against"]
+    total.set(ylabel="epsilon so far", title=f"node {tx}, {status}, against {against}")
     total.legend(loc="best")
     for axis in slot:
         axis.plot(frame["round"], frame["epsilon_link"], ".", color=ORANGE, markersize=3)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from wirelessdl.errors import ScenarioError, nearest, require_name
 from wirelessdl.learning.data.dataset import Dataset, Task
+from wirelessdl.memory import require_room_unpacked
 
 _PAIRS = (("train_x", "train_y"), ("test_x", "test_y"))
 _IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -105,7 +106,11 @@ class File:
         if kind not in readers:
             raise ValueError(f'{key} is "{path}"; must be an .npz, .parquet or .csv file, or a folder of images')
         try:
+            if kind == ".npz":
+                require_room_unpacked(f'{key} is "{path}"', place)
             parts = readers[kind](place)
+        except MemoryError:
+            raise ValueError(f'{key} is "{path}"; does not fit into memory: bring fewer samples') from None
         except (OSError, BadZipFile, EOFError, zlib.error) as error:
             raise ValueError(f'{key} is "{path}"; cannot be read: {error}') from None
         for x, y in parts:

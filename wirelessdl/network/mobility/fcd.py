@@ -33,6 +33,7 @@ from wirelessdl.network.mobility.paths import Paths, side_by_side
 from wirelessdl.network.parameters import FindFile, Length, checked_time
 
 _KINDS = {"all": ("vehicle", "person"), "vehicles": ("vehicle",), "persons": ("person",)}
+_MOST_UNPACKED = 200  # times its size; what sumo writes packs to a tenth or so, repeated elements to a thousandth
 
 
 class SumoFcd:
@@ -120,7 +121,7 @@ def _read(path: Path, file: str, who: str, from_s: float | None) -> tuple[list[f
         with path.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
         with gzip.open(path) if packed else path.open("rb") as stream:
-            steps = _timesteps(cast(IO[bytes], stream), file)
+            steps = _timesteps(_Unpacked(cast(IO[bytes], stream), _MOST_UNPACKED * path.stat().st_size), file)
             for time, records in steps:
                 if times and time <= times[-1]:
                     raise ValueError(f'file is "{file}"; timestep {time:g} follows {times[-1]:g}; times must increase')
@@ -149,10 +150,25 @@ def _read(path: Path, file: str, who: str, from_s: float | None) -> tuple[list[f
     return times, seen
 
 
-def _timesteps(stream: IO[bytes], file: str) -> Iterator[tuple[float, list[tuple[str, str, float, float]]]]:
+class _Unpacked:
+    """A stream of which no more than so many bytes are read."""
+
+    def __init__(self, stream: IO[bytes], most: int):
+        self._stream, self._left = stream, most
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._stream.read(size)
+        self._left -= len(found)
+        if self._left < 0:
+            raise OSError(f"it unpacks to more than {_MOST_UNPACKED} times its size")
+        return found
+
+
+def _timesteps(stream: _Unpacked, file: str) -> Iterator[tuple[float, list[tuple[str, str, float, float]]]]:
     """Instants in turn with the records of each: kind, id, x and y."""
-    root = None
+    root, depth = None, 0
     for event, element in _elements(stream, file):
+        depth += 1 if event == "start" else -1
         if root is None:
             root = element
             if root.tag != "fcd-export":
@@ -171,13 +187,14 @@ def _timesteps(stream: IO[bytes], file: str) -> Iterator[tuple[float, list[tuple
                     for words in [f"{one.tag} {one.get('id', '')} at time {time:g}"]
                 ],
             )
+        if depth == 1:
             root.clear()  # what was read is not kept
 
 
-def _elements(stream: IO[bytes], file: str) -> Iterator[tuple[str, ElementTree.Element]]:
+def _elements(stream: _Unpacked, file: str) -> Iterator[tuple[str, ElementTree.Element]]:
     """Elements as they begin and end."""
     try:
-        yield from ElementTree.iterparse(stream, events=("start", "end"))
+        yield from ElementTree.iterparse(cast(IO[bytes], stream), events=("start", "end"))
     except ElementTree.ParseError as error:
         raise ValueError(f'file is "{file}"; line {error.position[0]}: no XML: {error.msg}') from None
     except (LookupError, ValueError) as error:  # its encoding
