@@ -249,6 +249,16 @@ def test_turns_keep_the_mean_of_the_network_and_are_the_weights_that_tables_show
         assert carried.rounds["uncollected"] == 0
 
 
+@pytest.mark.parametrize(("order", "power"), [("there", 0.5), ("there-and-back", 1.0)])
+def test_two_stars_leave_of_disagreement_what_they_do_not_share(order, power):
+    """Hubs 4 and 3 of 7 and 5 nodes that share two, themselves."""
+    h = np.zeros((10, 10), complex)
+    for hub, members in ((3, [0, 1, 2, 4]), (4, [3, 5, 6, 7, 8, 9])):
+        h[hub, members] = h[members, hub] = 1.0
+    carried = Made(h, hub_order=order).carry()
+    assert carried.rounds["disagreement"] == pytest.approx(((1 - 2 / 7) * (1 - 2 / 5)) ** power)
+
+
 def test_a_hub_that_fails_leaves_every_holding_bit_for_bit_and_members_have_sent():
     rng = np.random.default_rng(5)
     made = Made(symmetric(rng, 5), thermal_w=1e-3, hub_failure=1.0 - 1e-12)
