@@ -165,6 +165,7 @@ def test_a_resumed_run_is_the_whole_run(tmp_path):
         ("radio.use_full_power=true", "full power"),
         ("radio.subbands=4", "whole band"),
         ("radio.payload_slots=2", "subslots"),
+        ("radio.timing_error_s=2e-7", "0.2 symbols, .*: set it to 1.67e-07 or less"),
     ],
 )
 def test_what_does_not_go_together_is_refused(override, words):
