@@ -328,6 +328,25 @@ def test_receiver_noise_of_collection_and_broadcast_is_that_of_the_formula():
     assert float(first) == pytest.approx(thermal_w / eta**2)
 
 
+def test_errors_of_the_mean_are_those_that_the_choice_of_a_ratio_counts_on():
+    """At a hub that collects all, 200 turns of two sub-slots; a sixteenth of an octave is up to 9% of a variance."""
+    rng, phase_rad = np.random.default_rng(10), 0.1
+    h = symmetric(rng, 5, 0.9, 1.1)
+    made = Made(h, thermal_w=2e-3, power_w=[0.2] * 5, pilots=2, subslots=2, phase_error_rad=phase_rad)
+    forecast = made.carrier.errors(np.abs(h))
+    found = []
+    for round in range(1, 201):
+        collect, _ = made.carry(round).announced
+        held = rng.normal(size=(5, SIZE))
+        after, _ = sent([collect], held, round)
+        found.append(np.mean((after[collect.rx[0]] - held.mean(axis=0)) ** 2))
+    # the hub knows its own model: a fifth less of what estimates are off
+    expected = (forecast.receiver + forecast.alignment - phase_rad**2 / 5) / 5
+    assert np.mean(found) == pytest.approx(expected, rel=0.15)
+    assert forecast.receiver < 2 * forecast.alignment < 20 * forecast.receiver
+    assert forecast.apart < 1e-12
+
+
 def test_emission_is_at_most_the_power_of_each_node_in_every_payload():
     """Per-node powers, pilots with errors, gains that fade by 30 dB within a turn; 40 frames."""
     rng = np.random.default_rng(11)
