@@ -144,6 +144,19 @@ def test_selection_by_snr_leaves_weak_nodes_at_home_and_their_number_is_the_mult
             np.testing.assert_array_equal(seen.held[number][~one.on_air], seen.held[number - 1][~one.on_air])
 
 
+def test_a_node_that_a_jammer_keeps_from_hearing_the_server_stays_at_home():
+    """The server itself is not jammed."""
+    jammer = {"kind": "transmitter", "power_dbm": -28.0, "x_m": 40.0, "y_m": 0.0, "height_m": 1.5}
+    seen = Seen(served(1, radio={"truncate_snr_db": 20}, faults={"jammer": jammer}))
+    for one in seen.decisions:
+        sight, power_w = one.channel.server, seen.world.power_w  # the server's is the same
+        down = sight.downlink**2 * power_w / (seen.world.thermal_w + one.channel.jammer_w)
+        up = np.abs(sight.uplink[0]) ** 2 * power_w / seen.world.thermal_w
+        np.testing.assert_array_equal(one.on_air, np.minimum(up, down) >= 100)
+    assert ((up >= 100) & (down < 100)).any()
+    assert one.on_air.any()
+
+
 def test_a_server_at_a_nodes_antenna_is_one_line():
     network = {"nodes": 3, "placement": {"kind": "line", "spacing_m": 30, "height_m": 8.0}}
     with pytest.raises(ScenarioError, match=r"network\.server is where node 1 starts; .* set another height_m"):

@@ -78,7 +78,8 @@ def reached_by_server(
         return reached(channel, on_air, power_w, thermal_w, near_snr) if server.without == "hubs" else found
     noise_w, among = max(thermal_w, np.finfo(np.float64).tiny), np.flatnonzero(on_air)
     to = sight.uplink[:, among] * np.sqrt(power_w[among] / noise_w)
-    back = sight.downlink[among] ** 2 * server_power_w(server) / noise_w
+    jammed_w = 0.0 if channel.jammer_w is None else channel.jammer_w[among]
+    back = sight.downlink[among] ** 2 * server_power_w(server) / (noise_w + jammed_w)
     found[among[heard_through(to, back, near_snr) >= near_snr]] = 0
     return found
 
