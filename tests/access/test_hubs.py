@@ -249,6 +249,16 @@ def test_turns_keep_the_mean_of_the_network_and_are_the_weights_that_tables_show
         assert carried.rounds["uncollected"] == 0
 
 
+@pytest.mark.parametrize(("order", "power"), [("there", 0.5), ("there-and-back", 1.0)])
+def test_two_stars_leave_of_disagreement_what_they_do_not_share(order, power):
+    """Hubs 4 and 3 of 7 and 5 nodes that share two, themselves."""
+    h = np.zeros((10, 10), complex)
+    for hub, members in ((3, [0, 1, 2, 4]), (4, [3, 5, 6, 7, 8, 9])):
+        h[hub, members] = h[members, hub] = 1.0
+    carried = Made(h, hub_order=order).carry()
+    assert carried.rounds["disagreement"] == pytest.approx(((1 - 2 / 7) * (1 - 2 / 5)) ** power)
+
+
 def test_a_hub_that_fails_leaves_every_holding_bit_for_bit_and_members_have_sent():
     rng = np.random.default_rng(5)
     made = Made(symmetric(rng, 5), thermal_w=1e-3, hub_failure=1.0 - 1e-12)
@@ -316,6 +326,25 @@ def test_receiver_noise_of_collection_and_broadcast_is_that_of_the_formula():
     found = np.var(now.numpy().mean(axis=0) - mean)
     assert found == pytest.approx(float(first + second) / 25, rel=tolerance)
     assert float(first) == pytest.approx(thermal_w / eta**2)
+
+
+def test_errors_of_the_mean_are_those_that_the_choice_of_a_ratio_counts_on():
+    """At a hub that collects all, 200 turns of two sub-slots; a sixteenth of an octave is up to 9% of a variance."""
+    rng, phase_rad = np.random.default_rng(10), 0.1
+    h = symmetric(rng, 5, 0.9, 1.1)
+    made = Made(h, thermal_w=2e-3, power_w=[0.2] * 5, pilots=2, subslots=2, phase_error_rad=phase_rad)
+    forecast = made.carrier.errors(np.abs(h))
+    found = []
+    for round in range(1, 201):
+        collect, _ = made.carry(round).announced
+        held = rng.normal(size=(5, SIZE))
+        after, _ = sent([collect], held, round)
+        found.append(np.mean((after[collect.rx[0]] - held.mean(axis=0)) ** 2))
+    # the hub knows its own model: a fifth less of what estimates are off
+    expected = (forecast.receiver + forecast.alignment - phase_rad**2 / 5) / 5
+    assert np.mean(found) == pytest.approx(expected, rel=0.15)
+    assert forecast.receiver < 2 * forecast.alignment < 20 * forecast.receiver
+    assert forecast.apart < 1e-12
 
 
 def test_emission_is_at_most_the_power_of_each_node_in_every_payload():

@@ -11,6 +11,7 @@ from wirelessdl.channel.antennas import heard_through
 from wirelessdl.cli.run import summary_rows
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.announced import announced_rms
+from wirelessdl.preview.plan import preview_plan
 from wirelessdl.radio.frame import Participation
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
@@ -143,6 +144,25 @@ def test_selection_by_snr_leaves_weak_nodes_at_home_and_their_number_is_the_mult
             np.testing.assert_array_equal(seen.held[number][~one.on_air], seen.held[number - 1][~one.on_air])
 
 
+def test_a_node_that_a_jammer_keeps_from_hearing_the_server_stays_at_home():
+    """The server itself is not jammed."""
+    jammer = {"kind": "transmitter", "power_dbm": -28.0, "x_m": 40.0, "y_m": 0.0, "height_m": 1.5}
+    seen = Seen(served(1, radio={"truncate_snr_db": 20}, faults={"jammer": jammer}))
+    for one in seen.decisions:
+        sight, power_w = one.channel.server, seen.world.power_w  # the server's is the same
+        down = sight.downlink**2 * power_w / (seen.world.thermal_w + one.channel.jammer_w)
+        up = np.abs(sight.uplink[0]) ** 2 * power_w / seen.world.thermal_w
+        np.testing.assert_array_equal(one.on_air, np.minimum(up, down) >= 100)
+    assert ((up >= 100) & (down < 100)).any()
+    assert one.on_air.any()
+
+
+def test_a_server_at_a_nodes_antenna_is_one_line():
+    network = {"nodes": 3, "placement": {"kind": "line", "spacing_m": 30, "height_m": 8.0}}
+    with pytest.raises(ScenarioError, match=r"network\.server is where node 1 starts; .* set another height_m"):
+        build(served(network={**network, "server": {"at": "center", "height_m": 8.0}}), device="cpu")
+
+
 def test_more_antennas_collect_more_nodes():
     """Rayleigh fading of equal mean, at a threshold that one antenna reaches half of the time; 200 frames."""
     rng = np.random.default_rng(1)
@@ -168,6 +188,16 @@ def test_while_it_has_failed_nodes_wait():
     assert seen.decisions[12].release.gamma == pytest.approx(seen.decisions[1].learning_rate)
     times = [one.opened_ns for one in seen.decisions]
     assert (np.diff(times) > 0).all()
+
+
+@pytest.mark.parametrize("without", ["wait", "hubs"])
+def test_it_may_be_down_as_training_begins(without):
+    paired = {"noise": "pairwise", "coalition": 1, "pair_ratio": "auto"}
+    seen = Seen(served(down=[[1, 2]], without=without, privacy=paired))
+    assert [bool(one.on_air.any()) for one in seen.decisions] == [without == "hubs"] * 2 + [True] * 2
+    plan = preview_plan(build(seen.world.scenario, device="cpu"))
+    assert plan.carry.words.startswith("down in the first round; ")
+    assert plan.protection.roster.terms.ratio > 0
 
 
 @pytest.mark.parametrize("antennas", [1, 2])

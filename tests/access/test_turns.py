@@ -111,12 +111,13 @@ def test_receiver_noise_is_that_of_the_weakest_neighbour():
 
 
 def test_totals_are_those_of_tdma(tmp_path):
-    kept = {}
+    kept, pairs = {}, ["privacy.noise=pairwise", "privacy.coalition=1", "privacy.pair_ratio=1.4", "scenario.rounds=6"]
     for name, overrides in {"turns": STILL, "tdma": [*STILL[:4], "radio.access=tdma"]}.items():
-        scenario = load_scenario("quickstart", overrides=[*overrides, "scenario.rounds=6", "learning.dtype=float64"])
+        scenario = load_scenario("quickstart", overrides=[*overrides, *pairs, "learning.dtype=float64"])
         kept[name] = simulate(scenario, out=tmp_path / name).summary
-    for key in ("epsilon_own_total", "epsilon_total"):
-        assert kept["turns"][key] == kept["tdma"][key]
+    for key in ("epsilon_own_total", "epsilon_coalition_total"):
+        assert kept["turns"][key] == kept["tdma"][key] > 0
+    assert kept["turns"]["epsilon_coalition_total"] < kept["turns"]["epsilon_own_total"]
     assert kept["turns"]["epsilon_link_max"] is None
 
 
@@ -165,6 +166,7 @@ def test_a_resumed_run_is_the_whole_run(tmp_path):
         ("radio.use_full_power=true", "full power"),
         ("radio.subbands=4", "whole band"),
         ("radio.payload_slots=2", "subslots"),
+        ("radio.timing_error_s=2e-7", "0.2 symbols, .*: set it to 1.67e-07 or less"),
     ],
 )
 def test_what_does_not_go_together_is_refused(override, words):

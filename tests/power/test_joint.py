@@ -8,7 +8,15 @@ import pytest
 from wirelessdl.chebyshev import fitted, plain, response
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import balanced_air, mix
-from wirelessdl.power.joint import EXPONENTS, RATIOS, JointProblem, JointSettings, choose, forecast
+from wirelessdl.power.joint import (
+    EXPONENTS,
+    RATIOS,
+    JointProblem,
+    JointSettings,
+    choose,
+    choose_by_mean,
+    forecast,
+)
 
 NODES = 6
 
@@ -119,6 +127,30 @@ def test_the_choice_is_the_least_of_all_that_were_tried():
     again = choose(problem(), (plan.best.ratio,), (plan.best.exponent,))
     assert again.best.error == plan.best.error
     np.testing.assert_array_equal(again.share, plan.share)
+
+
+def test_what_the_air_adds_to_the_mean_decides_between_ratios():
+    """Twenty nodes of which five collude, links of 12 dB: worked out by hand beside kappa^2 = (K / F) (1 + ...)."""
+    nodes, receiver = 20, 0.26 / 77
+    links = Links.from_mask(~np.eye(nodes, dtype=bool), Geometry.at_rest(np.zeros((nodes, 2))))
+    given = problem(links=links, partners=nodes - 1, coalition=5)
+
+    def chosen(ratios, *errors):
+        plan = choose_by_mean(given, ratios, *errors)
+        kappa = [np.sqrt(one.mean * nodes**2 / (given.settings.rounds * given.hidden)) for one in plan.tried]
+        return plan.best.ratio, kappa
+
+    best, kappa = chosen((2.0, 4.0), receiver, 0.0, 0.0)
+    assert best == 2.0
+    np.testing.assert_allclose(
+        kappa, [(20 / 12.2 * 1.26) ** 0.5, (20 / (1 + 14 * 16 / 17) * (1 + 305 * receiver)) ** 0.5]
+    )
+    np.testing.assert_allclose(kappa, [1.43, 1.69], atol=0.01)
+    assert chosen(RATIOS, 0.0, 0.0, 0.0)[0] == max(RATIOS)
+    falling = [chosen(RATIOS, receiver, worse, 0.0)[0] for worse in (0.0, 0.01, 0.1, 10.0)]
+    assert falling == sorted(falling, reverse=True)
+    assert falling[0] > falling[-1] == 0.0
+    assert chosen(RATIOS, 0.0, 0.0, 1.0)[0] < max(RATIOS)
 
 
 def test_noise_that_nobody_hides_is_not_shared():

@@ -61,8 +61,9 @@ def test_shares_follow_from_the_components(run):
         {"privacy": {"budget_total": 0.05}, "radio": {"hub_rotation": True, "truncate_snr_db": 15}},
         {"power": {"alpha_min": 1e-2}},
         {"radio": {"access": "digital", "truncate_snr_db": "auto"}, "learning": {"closing_passes": 0}},  # without hubs
+        {"privacy": {"budget_total": 0.05}, "radio": {"alignment": "none", "truncate_snr_db": "auto"}},
     ],
-    ids=["groups", "neighbours", "independent", "budget", "without room", "digital"],
+    ids=["groups", "neighbours", "independent", "budget", "without room", "digital", "nobody aligns, budget"],
 )
 def test_verify_finds_nothing_wrong_with_other_runs(sections, tmp_path):
     made = {name: {**SECTIONS.get(name, {}), **sections.get(name, {})} for name in {*SECTIONS, *sections}}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wirelessdl.streams import Streams
 
 TRUNCATE_DB = 15.0  # radio.truncate_snr_db "auto" of hubs and turns
+MAX_LATE = 1 / 6  # of a symbol, deviation of timing errors: they count up to half a symbol, three deviations
 COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {
     "rounds": [
         ("hubs", "float", "", "turns of hubs in the frame; null unless alignment is hubs"),
@@ -134,6 +135,12 @@ def refuse_alignment(scenario: "Scenario", what: str) -> None:
             "radio.use_full_power",
             "every payload is sent at full power",
             "set it to false",
+        ),
+        (
+            by_size and radio.timing_error_s * radio.bandwidth_hz > MAX_LATE,
+            f"radio.timing_error_s {radio.timing_error_s:g}",
+            f"that is {radio.timing_error_s * radio.bandwidth_hz:.3g} symbols, and errors count up to half of one",
+            f"set it to {MAX_LATE / radio.bandwidth_hz:.3g} or less, or lower bandwidth_hz",
         ),
         (radio.subbands > 1, f"radio.subbands {radio.subbands}", "a payload goes over the whole band", "set it to 1"),
         (

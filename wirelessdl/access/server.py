@@ -78,7 +78,8 @@ def reached_by_server(
         return reached(channel, on_air, power_w, thermal_w, near_snr) if server.without == "hubs" else found
     noise_w, among = max(thermal_w, np.finfo(np.float64).tiny), np.flatnonzero(on_air)
     to = sight.uplink[:, among] * np.sqrt(power_w[among] / noise_w)
-    back = sight.downlink[among] ** 2 * server_power_w(server) / noise_w
+    jammed_w = 0.0 if channel.jammer_w is None else channel.jammer_w[among]
+    back = sight.downlink[among] ** 2 * server_power_w(server) / (noise_w + jammed_w)
     found[among[heard_through(to, back, near_snr) >= near_snr]] = 0
     return found
 
@@ -130,9 +131,9 @@ class ServerCarrier(HubCarrier):
         return to, fro
 
     def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:
-        """By mean gains of one antenna to the server, `[K]`."""
-        assert server is not None
-        given, nodes, near = self._given, len(size), self._near(server)
+        """By mean gains of one antenna to the server, `[K]`; None while it is down: as at the threshold."""
+        given, nodes = self._given, len(size)
+        near = np.full(1, self._near_snr) if server is None else self._near(server)
         if not len(near):
             return MeanErrors(0.0, 0.0, 1.0)
         estimates = float(np.mean(1.0 / near)) / (given.pilots or np.inf)
@@ -144,15 +145,15 @@ class ServerCarrier(HubCarrier):
         return np.asarray(snr[snr >= self._near_snr])
 
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
-        sight, given = channel.server, self._given
-        if sight is None:
-            return None
-        nodes, round_s, count = len(sight.mean), to_s(self.period_ns), len(self._near(sight.mean))
-        found = self.errors(np.zeros((nodes, nodes)), sight.mean)
+        sight, given, nodes, round_s = channel.server, self._given, channel.heard.nodes, to_s(self.period_ns)
+        found = self.errors(np.zeros((nodes, nodes)), None if sight is None else sight.mean)
+        count = 0 if sight is None else len(self._near(sight.mean))
+        reach = (
+            f"{count} of {nodes} nodes reach it by mean gains of one antenna" if sight else "down in the first round"
+        )
         return CarryPreview(
             {"members": count, "round_airtime_s": round_s, "airtime_s": given.rounds * round_s},
-            f"{count} of {nodes} nodes reach it by mean gains of one antenna; {1e3 * round_s:.3g} ms on air a round, "
-            f"{given.rounds * round_s:.3g} s in the run",
+            f"{reach}; {1e3 * round_s:.3g} ms on air a round, {given.rounds * round_s:.3g} s in the run",
             float(np.sqrt(found.receiver / nodes)),
             title="server",
         )

@@ -165,10 +165,10 @@ class Observer:
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
         server = None
         if self._parts.server is not None and self._parts.server.up(round):
-            server = self._sight(self._parts.server, round, time_s)
+            server = self._sight(self._parts.server, round, time_s, jammer_w)
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands, server)
 
-    def _sight(self, server: ServerParts, round: int, time_s: float) -> ServerSight:
+    def _sight(self, server: ServerParts, round: int, time_s: float, jammer_w: FloatArray | None) -> ServerSight:
         """h to and from the server by the pilots of the frame."""
         up, down, mean = server.h_at([self._geometry(time_s)], [time_s])
         lowered = self._amplitude()
@@ -176,6 +176,7 @@ class Observer:
             up, mean = up * lowered, mean * lowered
         noise_w = self._radio.thermal_w
         up = self._by_pilots(up[0], "network.server.up", (round,), noise_w, self._radio.power_w)
+        noise_w = noise_w if jammer_w is None else noise_w + jammer_w
         down = self._by_pilots(down[0], "network.server.down", (round,), noise_w, server.power_w)
         self._note("radio.csi", up)
         return ServerSight(up, np.sqrt(np.sum(np.abs(down) ** 2, axis=0)), mean)

@@ -207,7 +207,10 @@ def _server(
         if streets is not None and streets.indoors(ground[None]).any():
             raise builder.fail(f"network.server.at is {given.at}; that is in a building of network.map: use a street")
     position = np.array([*ground, given.height_m])
-    builder.check("network.server", lambda: require_apart(np.vstack([places, position])))
+    if (same := (places == position).all(axis=1)).any():
+        raise builder.fail(
+            f"network.server is where node {int(np.argmax(same))} starts; a link needs a length: set another height_m"
+        )
     array = Antennas(max(given.antennas, radio.antennas), radio.antenna_correlation)
     chain = Chain(fading.copies_of_all(), streams, prefix="server", phases=True, flight_hz=flight_hz, antennas=array)
     return ServerParts(

@@ -373,8 +373,8 @@ def _noise_of_mean(record: RoundRecord, thermal_w: float) -> tuple[float, float]
     jammer_w = 0.0 if decision.channel.jammer_w is None else decision.channel.jammer_w
     receiver_w = np.broadcast_to(0.0 if decision.carried.coded else thermal_w + jammer_w, sent.shape)
     privacy, received = noise_of_mean(decision.carried.steps, decision.on_air, sent, receiver_w)
-    if (missed := decision.carried.rounds.get("column_error")) is not None:  # pairs do not cancel by as much
-        plan, on_air = decision.plan, decision.on_air
+    plan, on_air, missed = decision.plan, decision.on_air, decision.carried.rounds.get("column_error")
+    if missed is not None and on_air.any():  # pairs do not cancel by as much
         shared = np.where(on_air, plan.beta / plan.alpha * decision.sigma**2 - sent, 0.0).sum()
         privacy += missed**2 * shared / max(int(on_air.sum()), 1) ** 2
     if record.result.receiver_noise is not None:

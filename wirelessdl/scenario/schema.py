@@ -210,7 +210,8 @@ class RadioKeys(Section):
         0.0,
         description="Standard deviation of the timing error of a node in a round: what is left after a sender has "
         "advanced its clock to the receiver it is aligned to. Where it is aligned to all at once it advances to none, "
-        "and the error adds to arrival times. Nothing changes under tdma and digital.",
+        "and the error adds to arrival times. Under turns, hubs and server at most a sixth of a symbol, 1 / "
+        "bandwidth_hz. Nothing changes under none, tdma and digital.",
     )
     interference: Literal["none", "physical"] = Field(
         "none",
