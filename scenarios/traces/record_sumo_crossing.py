@@ -1,13 +1,14 @@
 """Records scenarios/traces/crossing_sumo.fcd.xml.gz with SUMO: 20 s at a crossing, cars and walkers.
 
-    pip install --target sumo eclipse-sumo==1.28.0
-    SUMO_HOME=$PWD/sumo/sumo python scenarios/traces/record_sumo_crossing.py
+    pip install eclipse-sumo==1.28.0                   # or SUMO_HOME=<where it is>
+    python scenarios/traces/record_sumo_crossing.py
 
 A crossing with traffic lights, four arms of 120 m, two lanes each, sidewalks and crosswalks, made by netgenerate; trips
 by randomTrips.py with seeds. The buildings in crossing_sumo.poly.xml are drawn by hand around it.
 """
 
 import gzip
+import importlib.util
 import os
 import re
 import subprocess
@@ -20,12 +21,14 @@ SECONDS = 20
 
 
 def main() -> None:
-    home = Path(os.environ.get("SUMO_HOME", ""))
+    package = importlib.util.find_spec("sumo")
+    home = Path(os.environ.get("SUMO_HOME") or Path(str(package and package.origin)).parent)
     if not (home / "bin").is_dir():
-        sys.exit("SUMO_HOME is not set: pip install eclipse-sumo, then SUMO_HOME=<where it is>/sumo")
+        sys.exit("SUMO is not there: pip install eclipse-sumo, or set SUMO_HOME")
 
     def run(*words: str) -> None:
-        subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        known = {**os.environ, "SUMO_HOME": str(home)}
+        subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=known)
 
     trips = [sys.executable, str(home / "tools" / "randomTrips.py"), "-n", "net.net.xml", "-b", "0"]
     with tempfile.TemporaryDirectory() as name:

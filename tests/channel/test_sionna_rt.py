@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -117,6 +118,38 @@ def test_wrong_scenes_are_one_line(tmp_path):
     with pytest.raises(ValueError, match=r"broken\.xml\"; cannot be used: ") as error:
         made(scene=str(tmp_path / "broken.xml")).loss_db(every(PLACES))
     assert "\n" not in str(error.value)
+    (tmp_path / "cut.xml").write_text("<scene>")
+    with pytest.raises(ValueError, match=r"cut\.xml\"; no XML: no element found: line 1"):
+        made(scene=str(tmp_path / "cut.xml"))
+
+
+@needs_package
+@pytest.mark.usefixtures("cache")
+def test_a_library_that_is_no_llvm_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "drjit", None)  # it raises when it is imported
+    with pytest.raises(ValueError, match=r"scene needs Sionna RT, which cannot be loaded: .*: install it"):
+        made().loss_db(every(PLACES))
+
+
+@needs_package
+@pytest.mark.usefixtures("cache")
+def test_meshes_of_a_scene_of_the_user_are_found_as_its_file_is_and_traced_anew_where_they_change(tmp_path):
+    asked = []
+
+    def find_file(name):
+        asked.append(name)
+        return tmp_path / name
+
+    def mine():
+        return SionnaRt(3.5e9, find_file, **STREET | {"scene": "mine/simple_street_canyon.xml"})
+
+    shutil.copytree(sionna_rt._scene_file("simple_street_canyon", Path).parent, tmp_path / "mine")
+    before = mine().loss_db(every(PLACES))
+    assert (before == made().loss_db(every(PLACES))).all()
+    assert "mine/meshes/building_1.ply" in asked  # a run keeps what is asked for, and finds it where it is resumed
+    for wall in (tmp_path / "mine" / "meshes").glob("building_*.ply"):
+        shutil.copy(wall.with_name("floor.ply"), wall)
+    assert (mine().loss_db(every(PLACES)) > before).any()
 
 
 def test_a_missing_package_is_one_line(monkeypatch):

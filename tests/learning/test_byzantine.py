@@ -159,6 +159,14 @@ class Doubles:
     def send(self, honest, first, limit, round, rng):
         return honest + first
 
+class Huge(Doubles):
+    def send(self, honest, first, limit, round, rng):
+        return honest + 1e300
+
+class Nan(Doubles):
+    def send(self, honest, first, limit, round, rng):
+        return honest * float("nan")
+
 class Counts(Doubles):
     def __init__(self):
         self.calls = 0
@@ -189,6 +197,7 @@ WRONG = {
     "key": ({"kind": "zero", "nodes": [1], "force": 2.0}, "unknown key faults.byzantine.force"),
     "memory": ({"kind": "mine.py:Counts", "nodes": [1]}, "remembers in self, which a resumed run would not have"),
     "shape": ({"kind": "mine.py:Short", "nodes": [1]}, r"returned shape \(7850,\), expected \(1, 7850\), one payload"),
+    "nan": ({"kind": "mine.py:Nan", "nodes": [1]}, "returned nan, expected finite numbers"),
     "read-only": ({"kind": "mine.py:Writes", "nodes": [1]}, "must not change; copy them first"),
 }
 
@@ -223,6 +232,26 @@ def test_an_attack_of_a_user_runs_and_larger_shares_hold_smaller_ones(tmp_path):
     assert len(few) == 2
     assert len(many) == 5
     assert few < many
+
+
+@pytest.mark.parametrize("access", ["all", "tdma", "hubs"])
+def test_numbers_whose_squares_overflow_take_all_the_power_there_is(access, tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    table = scenario(access, faults={"byzantine": {"kind": "mine.py:Huge", "nodes": [1, 4]}}).to_table()
+    watched, sent = Watched(table, folder=str(tmp_path)), []
+    attack = watched.world.learning.exchange.attack
+    replace_ = attack.replace_
+
+    def noted(given, round, step, payload):
+        replace_(given, round, step, payload)
+        sent.append((payload[given.nodes].numpy(), given.limit))
+
+    attack.replace_ = noted
+    watched.run()
+    for payload, limit in sent:
+        assert (payload > 0).all()
+        np.testing.assert_allclose(np.square(payload).mean(axis=1), limit, rtol=1e-6)
+    assert sent
 
 
 def test_more_attackers_than_the_coalition_are_warned_of():

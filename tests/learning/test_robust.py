@@ -307,6 +307,25 @@ class First:
 class Short(First):
     def combine(self, values, weight, limit):
         return values[0][:3]
+
+class Array(First):
+    def combine(self, values, weight, limit):
+        return values[0].numpy()
+
+class Complex(First):
+    def combine(self, values, weight, limit):
+        return values[0] * 1j
+
+class Nan(First):
+    def combine(self, values, weight, limit):
+        return values[0] * float("nan")
+
+class Counts(First):
+    def __init__(self):
+        self.calls = 0
+    def combine(self, values, weight, limit):
+        self.calls += 1
+        return values[0]
 """
 WRONG = {
     "turns": ({"radio": {"alignment": "turns"}}, "median", 'with radio.alignment "turns"; nothing there has several'),
@@ -331,7 +350,14 @@ WRONG = {
     ),
     "share": ({"radio": {"access": "tdma"}}, {"kind": "trimmed-mean", "share": 0.5}, "share is 0.5; must be < 0.5"),
     "kind": ({"radio": {"access": "tdma"}}, "mean", "no such kind; did you mean median"),
-    "shape": ({"radio": {"access": "tdma"}}, "mine.py:Short", "returned Tensor, expected 7850 finite numbers"),
+    "shape": ({"radio": {"access": "tdma"}}, "mine.py:Short", r"returned shape \(3,\), expected \(7850,\), one number"),
+    "complex": ({"radio": {"access": "tdma"}}, "mine.py:Complex", r"returned complex64, .*: return abs\(...\)"),
+    "nan": ({"radio": {"access": "tdma"}}, "mine.py:Nan", "returned nan, expected finite numbers"),
+    "memory": (
+        {"radio": {"access": "tdma"}},
+        "mine.py:Counts",
+        "remembers in self, which a resumed run would not have",
+    ),
 }
 
 
@@ -345,8 +371,9 @@ def test_a_mistake_is_one_line(case, tmp_path):
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_rule_of_a_user_runs(tmp_path):
+@pytest.mark.parametrize("name", ["First", "Array"])
+def test_a_rule_of_a_user_runs(name, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
-    part = {"kind": "mine.py:First", "groups": 2}
+    part = {"kind": f"mine.py:{name}", "groups": 2}
     table = tiny_table(power={"objective": "own-noise"}, learning={"robust": part})
     assert len(Watched(table, folder=str(tmp_path)).run().decisions) == 2

@@ -138,6 +138,14 @@ def test_nothing_that_a_process_sees_depends_on_data():
     assert len(seen[0]) > 5
 
 
+def test_words_that_no_file_holds_are_written_with_their_codes():
+    def says(env, network, rng):
+        network.emit("half \ud800 \x1b[31m <b>")
+        yield network.wait(0.01)
+
+    assert run(says).events.query("kind == 'process'")["detail"].item() == "half \\ud800 \x1b[31m <b>"
+
+
 def test_batteries_are_charged_and_places_are_those_of_mobility():
     places = []
 
@@ -232,6 +240,11 @@ def fails_an_event(env, network, rng):
     yield network.wait(1.0)
 
 
+def meets_another(env, network, rng):
+    network.move(0, network.position_m[1])
+    yield network.wait(0.01)
+
+
 MISTAKES = {
     fails_an_event: r"an event failed with ValueError: boom, and no process waits for it: yield it",
     no_generator: r"no_generator returned NoneType; must be a generator: use yield",
@@ -241,6 +254,7 @@ MISTAKES = {
     has_a_child_that_fails: r"a process of theirs raised ValueError: boom \(test_processes\.py line \d+\)",
     ends_all: r"events\.processes took every node down, and nothing that happens in round \d+ brings one up",
     waits_backwards: r"seconds is -1; must be a finite number >= 0",
+    meets_another: r"events\.processes has nodes \d and \d at one point at 0 s; a link needs a length",
     sinks: r"node 0 sinks below the ground",
 }
 

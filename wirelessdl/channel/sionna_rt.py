@@ -9,6 +9,8 @@ traced anew. Of a pair of nodes one direction is traced, from the lower number t
 Results are kept on disk, by scene, places and settings ($WIRELESSDL_DATA, else the user's cache folder): a run that is
 resumed, or run again, finds what it had. One thread traces: with several, Sionna RT's numbers differ from call to call.
 
+A scene of the user's is kept with the run, and so are the meshes that it names: a mesh that has changed is traced anew.
+
 Scope and limitations: places and materials are the scene's; the phase holds like the gain between two traces, so there
 is no Doppler within `every_m`. A link without a path has h = 0.
 """
@@ -20,11 +22,13 @@ import importlib.util
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any
+from xml.etree import ElementTree
 
 import numpy as np
 from annotated_types import Ge, Interval
@@ -69,8 +73,13 @@ class SionnaRt(Composable):
                 "wirelessdl[raytracing] (1 GB), or replay a recording (docs/channels.md)"
             ) from None
         require_llvm()
-        self._file = _scene_file(scene, find_file)
-        self._content = hashlib.sha256(self._file.read_bytes()).hexdigest()
+        self._file, self._xml = _scene_file(scene, find_file), ""
+        content = hashlib.sha256(self._file.read_bytes())
+        if scene.endswith(".xml"):
+            self._xml, parts = _own_scene(scene, self._file, find_file)
+            for part in parts:
+                content.update(hashlib.sha256(part.read_bytes()).digest())
+        self._content = content.hexdigest()
         self.scene, self.samples, self.max_depth, self.every_m = scene, samples, max_depth, every_m
         self.frequency_hz, self.diffraction = frequency_hz, diffraction
         self._at: FloatArray | None = None
@@ -125,9 +134,12 @@ class SionnaRt(Composable):
 
     def _solve(self, place_m: FloatArray, offset_hz: FloatArray) -> Complex:
         """One call of the solver, with all nodes as transmitters and receivers."""
-        import drjit
-        import mitsuba
-        import sionna.rt as rt
+        try:
+            import drjit
+            import mitsuba
+            import sionna.rt as rt
+        except ImportError as error:  # a library that is no LLVM, in spite of its name
+            raise ValueError(f"scene needs Sionna RT, which cannot be loaded: {_line(error)}: {_REMEDY}") from None
 
         scene = self._loaded(rt)
         for node, place in enumerate(place_m.tolist()):
@@ -149,17 +161,17 @@ class SionnaRt(Composable):
         return np.asarray(low + low.transpose(0, 2, 1))
 
     def _loaded(self, rt: Any) -> Any:
-        key = (str(self._file), self.frequency_hz)
+        key = (self._content, self.frequency_hz)
         if key not in _scenes:
             try:
-                scene = rt.load_scene(str(self._file))
+                with tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder, "scene.xml") if self._xml else self._file
+                    if self._xml:
+                        path.write_text(self._xml, encoding="utf-8")
+                    scene = rt.load_scene(str(path))
                 scene.frequency = self.frequency_hz
-            except (
-                Exception
-            ) as error:  # of Mitsuba's parser, whatever it finds, or of a material without this frequency
-                raise ValueError(
-                    f'scene is "{self.scene}"; cannot be used: {" ".join(str(error).split())[:200]}'
-                ) from None
+            except Exception as error:  # of Mitsuba's parser, or of a material without this frequency
+                raise ValueError(f'scene is "{self.scene}"; cannot be used: {_line(error)}') from None
             scene.tx_array = scene.rx_array = rt.PlanarArray(num_rows=1, num_cols=1, pattern="iso", polarization="V")
             _scenes[key] = scene
         return _scenes[key]
@@ -175,6 +187,24 @@ def _scene_file(scene: str, find_file: Callable[[str], Path]) -> Path:
     if scene not in known:
         raise ValueError(f'scene is "{scene}"; no such scene{nearest(scene, known)}; or name an .xml file')
     return known[scene]
+
+
+def _own_scene(scene: str, file: Path, find_file: Callable[[str], Path]) -> tuple[str, list[Path]]:
+    """A scene of the user's with each file that it names where that lies, and these files."""
+    try:
+        root = ElementTree.parse(file).getroot()
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
+        raise ValueError(f'scene is "{scene}"; no XML: {error}') from None
+    parts = []
+    for one in root.iter():
+        if one.get("name") == "filename":
+            parts.append(find_file((PurePath(scene).parent / one.get("value", "")).as_posix()).absolute())
+            one.set("value", str(parts[-1]))
+    return ElementTree.tostring(root, encoding="unicode"), parts
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def require_llvm() -> None:

@@ -157,6 +157,7 @@ class RunningAttack:
         self._memory.require_none()
         name = f"faults.byzantine: {self._attackers.name}.send"
         found = checked_array(name, found, honest.shape, "one payload per attacker on air")
+        found = np.clip(found, -1e100, 1e100)  # squares of larger numbers overflow
         found = (
             found * np.sqrt(np.minimum(1.0, given.limit / np.maximum(np.square(found).mean(axis=1), 1e-300)))[:, None]
         )

@@ -133,7 +133,8 @@ class LiveNetwork:
 
     def emit(self, detail: str, node: int | None = None) -> None:
         """A row of the events table: kind `process`, with words of your own."""
-        self._changed(node if node is None else self._node(node), str(detail))
+        words = str(detail).encode("utf-8", "backslashreplace").decode()  # a table holds no halves of surrogate pairs
+        self._changed(node if node is None else self._node(node), words)
 
     # what a frame makes of it
 

@@ -322,10 +322,9 @@ class Observer:
         together = np.flatnonzero(links.distance_m == 0)
         if len(together):
             rx, tx = int(links.rx[together[0]]), int(links.tx[together[0]])
-            name = self._parts.labels["network.mobility"].name
-            raise ContractError(
-                f"network.mobility: {name} has nodes {tx} and {rx} at one point at {time_s:g} s; a link needs a length"
-            )
+            moved = self._parts.live is not None and self._parts.live.moved
+            what = "events.processes" if moved else f"network.mobility: {self._parts.labels['network.mobility'].name}"
+            raise ContractError(f"{what} has nodes {tx} and {rx} at one point at {time_s:g} s; a link needs a length")
         self._apart = links
 
     def _all_heard(self, links: Links, geometry: Geometry) -> tuple[Links, BoolArray]:

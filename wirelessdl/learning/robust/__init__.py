@@ -17,13 +17,17 @@ Among what hubs hold, a_pj follow holdings from turn to turn, as means carry the
 makes of what it received is post-processing. The mean of the network is not kept, and pairs do not cancel exactly.
 
 To add one: a module here with `Member`, a line in RULES, a test, a row of docs/attackers.md. Your class,
-`kind = "file.py:Class"`, has `combine(values, weight, limit)`: tensors [n, m], [n], [n]; it returns [m].
+`kind = "file.py:Class"`, has `combine(values, weight, limit)`: tensors [n, m], [n], [n]; it returns [m], and remembers
+nothing in self.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from wirelessdl.contract import Guard, Memory, checked_array
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,18 +57,28 @@ class Robust:
 
     def combine(self, values: "Tensor", weight: "Tensor", limit: "Tensor") -> "Tensor":
         """One value of several, `[m]`; held to its contract where the class is the user's."""
-        from wirelessdl.contract import Guard
-        from wirelessdl.errors import ContractError
+        from torch import Tensor, as_tensor
 
         if ":" not in self.name:
-            found: Tensor = self.rule.combine(values, weight, limit)
-            return found
-        name = f"learning.robust: {self.name}.combine"
+            combined: Tensor = self.rule.combine(values, weight, limit)
+            return combined
+        name, memory, precision = (
+            f"learning.robust: {self.name}.combine",
+            self._memory,
+            values.new_zeros(0).cpu().numpy(),
+        )
         with Guard(name):
             found = self.rule.combine(values.clone(), weight.clone(), limit.clone())
-        if getattr(found, "shape", None) != values.shape[1:] or not found.isfinite().all():
-            raise ContractError(f"{name} returned {type(found).__name__}, expected {values.shape[1]} finite numbers")
-        return found.to(values)
+            found = found.detach().cpu().numpy() if isinstance(found, Tensor) else found
+        memory.require_none()
+        checked = checked_array(
+            name, found, tuple(values.shape[1:]), "one number per coordinate", dtype=precision.dtype
+        )
+        return as_tensor(checked).to(values)
+
+    @cached_property
+    def _memory(self) -> Memory:
+        return Memory(f"learning.robust: {self.name}.combine", self.rule, "use what it is given")
 
 
 def groups_of(parameters: Mapping[str, Any]) -> int:
