@@ -6,7 +6,10 @@ import pytest
 from conftest import tiny
 
 import wirelessdl
+from wirelessdl.analysis.releases import terms_of
+from wirelessdl.analysis.verify import verify
 from wirelessdl.privacy import FrameRelease, Ledger, PrivacyAssumptions
+from wirelessdl.run.build import build
 
 
 def release(round, own_mu):
@@ -101,3 +104,25 @@ def test_a_budget_silences_nodes_in_a_run(halved):
     heard = bound.links[["round", "tx"]].merge(bound.nodes, left_on=["round", "tx"], right_on=["round", "node"])
     assert heard["transmitted"].all()
     assert bound.rounds["active_nodes"].iloc[-1] == 0
+
+
+@pytest.mark.parametrize("alignment", ["all", "turns", "hubs", "server", "none"])
+def test_rounds_in_which_everyone_has_fallen_silent_are_sound(alignment, tmp_path):
+    """What the air adds where nobody sends is 0, and links have no epsilon where a gradient is heard again."""
+    network = {"server": {"at": "center"}} if alignment == "server" else {}
+    radio = {"alignment": alignment, "truncate_snr_db": 6.0} if alignment not in ("all", "none") else {}
+    given = tiny(
+        scenario={"rounds": 5},
+        network={"nodes": 4, "placement": {"kind": "disc", "radius_m": 60}, **network},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        radio={"alignment": alignment, "thermal_noise": True, **radio},
+        power={"objective": "own-noise"},
+        privacy={"epsilon_max": 1.0, "budget_total": 1.2},
+        learning={"sampling": "full"},
+    )
+    run = wirelessdl.simulate(given, out=tmp_path)
+    sent = run.nodes.groupby("round")["transmitted"].sum()
+    assert sent.iloc[1] > 0 == sent.iloc[-1]
+    assert (run.rounds["privacy_noise_std"].to_numpy()[sent == 0] == 0).all()
+    assert terms_of(run).counts_links == build(given, device="cpu").terms.counts_links == (alignment == "all")
+    assert verify(run.path).problems == ()

@@ -72,7 +72,9 @@ def terms_of(run: Run) -> PrivacyAssumptions:
     sampling, topology = _stored(run, "learning.sampling", tuple(SAMPLERS)), scenario["network"].get("topology")
     robust = scenario["learning"].get("robust")
     grouped = isinstance(robust, dict) and robust.get("groups", 1) != 1  # what a turn hides is not the slot's noise
-    published = scenario["radio"]["access"] in ("published", {"kind": "published"})
+    access, radio = scenario["radio"]["access"], scenario["radio"]
+    published = access in ("published", {"kind": "published"})
+    in_turn = access in ("oac", {"kind": "oac"}) and radio.get("alignment", "all") != "all"  # a gradient is heard again
     return PrivacyAssumptions(
         protocol=_stored(run, "privacy.protocol", ("hardened", "paper")),
         sampler=SAMPLERS[sampling],
@@ -88,7 +90,7 @@ def terms_of(run: Run) -> PrivacyAssumptions:
         passes=bool(scenario["radio"]["mixing_passes"] or scenario["learning"]["closing_passes"]),
         adjacency=_stored(run, "privacy.adjacency", ("replace-one", "zero-out")),
         gram=bool(scenario["privacy"].get("gram_share")),
-        one_slot=":" not in str(scenario["radio"]["access"]) and not published and not grouped,
+        one_slot=not (":" in str(access) or published or grouped or in_turn),
         # not with one node alone, nor on a graph without links, unless it publishes
         sends=published
         or (scenario["network"]["nodes"] != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none")),
