@@ -224,11 +224,11 @@ def checkpoint_problems(kept: Checkpoint, run: Run, split: DataSplit) -> Iterato
         for link in stored.link_counts().fewer_than(traced_links(then, split.terms))[:1]:
             rx, tx = divmod(int(link), count)
             yield f"charges the link from node {tx} to node {rx} with less than its traces do"
-    for view in ("own", "coalition")[: split.terms.gram * (1 + split.terms.shares_noise)]:
-        stage = sum(getattr(one, f"{view}_mu") ** 2 for one in releases_of(then, split) if one.stage)
-        for node in np.flatnonzero(kept.arrays[f"pending_stage_{view}"] > np.sqrt(stage) * (1.0 + _TOLERANCE))[:1]:
+    for name in ("own", "coalition")[: split.terms.gram * (1 + split.terms.shares_noise)]:
+        stage = sum(getattr(one, f"{name}_mu") ** 2 for one in releases_of(then, split) if one.stage)
+        for node in np.flatnonzero(kept.arrays[f"pending_stage_{name}"] > np.sqrt(stage) * (1.0 + _TOLERANCE))[:1]:
             # it is not charged again
-            yield f"counts more of the Gram stage of node {node} as charged than its traces do (view {view})"
+            yield f"counts more of the Gram stage of node {node} as charged than its traces do (view {name})"
     by_traces = pending_gradients(then)
     pending = tuple(kept.arrays[f"pending_{name}"] for name in ("gamma", "multiplier"))
     alike = np.all([np.isclose(one, other, rtol=1e-12) for one, other in zip(pending, by_traces)], axis=0)
