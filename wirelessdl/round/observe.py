@@ -175,7 +175,7 @@ class Observer:
         lowered = self._amplitude()
         if lowered is not None:
             up, mean = up * lowered, mean * lowered
-        noise_w = self._radio.thermal_w
+        noise_w: float | FloatArray = self._radio.thermal_w
         up = self._by_pilots(up[0], "network.server.up", (round,), noise_w, self._radio.power_w)
         noise_w = noise_w if jammer_w is None else noise_w + jammer_w
         down = self._by_pilots(down[0], "network.server.down", (round,), noise_w, server.power_w)
