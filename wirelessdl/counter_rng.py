@@ -30,8 +30,12 @@ def uniform(word: int, number: IntArray, lanes: int = 1) -> FloatArray:
     """Uniform on (0, 1), `[lanes, len(number)]`: `lanes` independent draws for each number."""
     place = np.asarray(number).astype(np.uint64)[None, :] * np.uint64(lanes)
     place = place + np.arange(1, lanes + 1, dtype=np.uint64)[:, None]
-    bits = _mixed(place * _STEP + np.uint64(word))
-    return np.asarray(((bits >> np.uint64(11)).astype(np.float64) + 0.5) * _TO_UNIT)
+    place *= _STEP
+    place += np.uint64(word)
+    unit = (_mixed(place) >> np.uint64(11)).astype(np.float64)
+    unit += 0.5
+    unit *= _TO_UNIT
+    return unit
 
 
 def complex_normal(word: int, number: IntArray) -> NDArray[np.complex128]:

@@ -60,7 +60,7 @@ class Pairs:
 
 
 # what depends on the links only, not on where the nodes are
-_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component", "_repeats", "_receivers")
+_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component", "_repeats", "_receivers", "_at_node")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +109,21 @@ class Links:
         moved.__dict__.update({name: self.__dict__[name] for name in _TIMELESS if name in self.__dict__})
         return moved
 
-    def precomputed(self) -> "Links":
-        """The same links, with all that does not depend on places worked out: `at` then takes it along."""
-        for name in _TIMELESS:
+    def precomputed(self, *names: str) -> "Links":
+        """The same links, with what does not depend on places worked out, or these of it: `at` then takes it along."""
+        for name in names or _TIMELESS:
             getattr(self, name)
         return self
 
     def where(self, keep: BoolArray) -> "Links":
         """Only the links where `keep`, `[links]`, is true."""
         return Links(self.rx[keep], self.tx[keep], self.geometry)
+
+    def at_node(self, node: int) -> "Links":
+        """Only the links to a node and from it."""
+        if node not in self._at_node:
+            self._at_node[node] = self.where((self.rx == node) | (self.tx == node)).precomputed("number", "pairs")
+        return self._at_node[node].at(self.geometry)
 
     def __len__(self) -> int:
         return len(self.rx)
@@ -218,6 +224,11 @@ class Links:
         return {}
 
     @cached_property
+    def _at_node(self) -> "dict[int, Links]":
+        """What `at_node` gave, wherever nodes were."""
+        return {}
+
+    @cached_property
     def _repeats(self) -> "dict[int, tuple[IntArray, IntArray, Pairs, IntArray]]":
         """By number of instants: what `Instants.stacked` needs of the links alone."""
         return {}
@@ -304,10 +315,8 @@ class Instants:
             square = square + (axis[:, pairs.low] - axis[:, pairs.high]) ** 2
         return np.asarray(np.sqrt(square)[:, pairs.of_link])
 
-    def only(self, chosen: IntArray) -> "Instants":
-        """Some of the links, by their places among them, `[n]`."""
-        first = self.links[0]
-        links = Links(first.rx[chosen], first.tx[chosen], first.geometry)
+    def only(self, links: Links, chosen: IntArray) -> "Instants":
+        """Some of the links, and their places among all, `[n]`."""
         return replace(self, links=MovingLinks(links, self.motion), chosen=chosen)
 
     def by_place(self, values: Callable[[Links], FloatArray]) -> FloatArray:

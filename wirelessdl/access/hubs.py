@@ -356,11 +356,12 @@ class HubCarrier(Carrier):
         assert self._given.h_at is not None
         return self._given.h_at(links, times_ns)
 
-    def _times_ns(self, opens_ns: int) -> tuple[list[int], IntArray]:
-        """`_instants_ns` of a turn in the order of time, in which models are asked, and the place of each in it."""
-        times_ns = opens_ns + np.array(self._instants_ns)
+    @cached_property
+    def _in_order(self) -> tuple[IntArray, IntArray]:
+        """`_instants_ns` in the order of time, in which models are asked, and the place of each in it."""
+        times_ns = np.array(self._instants_ns)
         order = np.argsort(times_ns, kind="stable")
-        return times_ns[order].tolist(), np.argsort(order)
+        return times_ns[order], np.argsort(order)
 
     def _sent(
         self,
@@ -490,9 +491,8 @@ class HubCarrier(Carrier):
         self, turn: HubCollection, channel: FrameChannel, opens_ns: int
     ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """h between the hub and all others, `[instants, M, K]`: to its antennas, and from its first to theirs."""
-        ends = channel.heard.where((channel.heard.rx == turn.hub) | (channel.heard.tx == turn.hub))
-        times_ns, place = self._times_ns(opens_ns)
-        h, back = self._h(ends, times_ns)[place], ends.tx == turn.hub
+        ends, (since_ns, place) = channel.heard.at_node(turn.hub), self._in_order
+        h, back = self._h(ends, (opens_ns + since_ns).tolist())[place], ends.tx == turn.hub
         to, fro = (np.zeros((*h.shape[:2], ends.nodes), np.complex128) for _ in range(2))
         to[:, :, ends.tx[~back]], fro[:, :, ends.rx[back]] = h[:, :, ~back], h[:, :, back]
         return to, fro

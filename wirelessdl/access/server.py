@@ -126,8 +126,9 @@ class ServerCarrier(HubCarrier):
         if turn.holds:
             return super()._ways(turn, channel, opens_ns)
         assert self._given.server_at is not None
-        times_ns, place = self._times_ns(opens_ns)
-        to, fro = (np.pad(h[place], ((0, 0), (0, 0), (0, 1))) for h in self._given.server_at(times_ns))
+        since_ns, place = self._in_order
+        found = self._given.server_at((opens_ns + since_ns).tolist())
+        to, fro = (np.pad(h[place], ((0, 0), (0, 0), (0, 1))) for h in found)
         return to, fro
 
     def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:

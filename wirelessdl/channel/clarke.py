@@ -81,7 +81,7 @@ class Clarke:
         if not len(self._cycles):
             self._cycles, self._speed, self._time_s = np.zeros(speed.shape[1]), speed[0], float(time_s[0])
         mean_mps = 0.5 * (np.concatenate([self._speed[None], speed[:-1]]) + speed)
-        way_m = mean_mps * np.diff(time_s, prepend=self._time_s)[:, None]
+        way_m = mean_mps * (time_s - np.append(self._time_s, time_s[:-1]))[:, None]
         turned = way_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
         cycles = np.cumsum(np.concatenate([self._cycles[None], turned]), axis=0)[1:]
         self._cycles, self._speed, self._time_s = cycles[-1], speed[-1], float(time_s[-1])

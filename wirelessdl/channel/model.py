@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.arrays import FloatArray, IntArray, read_only
+from wirelessdl.arrays import FloatArray, read_only
 from wirelessdl.channel.antennas import Antennas
 from wirelessdl.contract import NON_NEGATIVE, Guard, Rule, capability, checked_array, guard_of
 from wirelessdl.links import Instants, Links
@@ -315,16 +315,18 @@ class Chain:
         found = self.gains(Instants((links,), (time_s,)))
         return ChannelGains(found.now[0], found.mean[0], None if found.phase_rad is None else found.phase_rad[0])
 
-    def gains(self, instants: Instants, chosen: IntArray | None = None, *, goes_on: bool = False) -> ChannelGains:
+    def gains(self, instants: Instants, wanted: Links | None = None, *, goes_on: bool = False) -> ChannelGains:
         """|h| of the same links at several instants, `[instants, links]`; as `gain` at one after the other.
 
-        chosen: places of the links whose gains are wanted, `[n]`, None for all. Models that follow each link through
-        time are asked for all of them all the same. goes_on: within the block that was asked for last, for fading that
-        would begin another at every call.
+        wanted: those of the links whose gains are wanted, None for all. Models that follow each link through time are
+        asked for all of them all the same. goes_on: within the block that was asked for last, for fading that would
+        begin another at every call.
         """
         instants, fresh = self._hold(instants)
-        several = self.array.count > 1
-        some = instants if chosen is None else instants.only(chosen)
+        several, chosen, some = self.array.count > 1, None, instants
+        if wanted is not None and not wanted.alike(every := instants.links[0]):
+            chosen = np.searchsorted(every.number, wanted.number)
+            some = instants.only(wanted, chosen)
         spread = self.array.over(some) if several else some
         shape = (len(some), len(some.links[0]))
         offset_hz = self.offset_hz
@@ -353,8 +355,8 @@ class Chain:
             elif named.amplitudes is not None and not redrawn and not selective:
                 factor, turn = self._factors(named, spread if each else some)  # of a link, whatever others are asked
             else:
-                every = self.array.over(instants) if each else instants
-                factor, turn = self._selective(named, every) if selective else self._factors(named, every)
+                asked = self.array.over(instants) if each else instants
+                factor, turn = self._selective(named, asked) if selective else self._factors(named, asked)
             if redrawn:
                 self._block[named.stream] = factor[-1:], None if turn is None else turn[-1:]
             if chosen is not None and factor.shape[-1] != (now.shape[-1] if each else shape[1]):

@@ -92,9 +92,16 @@ class AnnouncedStep:
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """Receivers and senders, rising, and the place of each link's ends among them."""
-        rows, row = np.unique(self.rx, return_inverse=True)
-        columns, column = np.unique(self.tx, return_inverse=True)
-        return rows, row, columns, column
+        return *_distinct(self.rx), *_distinct(self.tx)
+
+
+def _distinct(node: IntArray) -> tuple[IntArray, IntArray]:
+    """Nodes, rising, and the place of each entry among them; at a hub one end is the hub, the others rise."""
+    if (node == node[:1]).all():
+        return node[:1], np.zeros(len(node), np.int64)
+    if (node[1:] > node[:-1]).all():
+        return node, np.arange(len(node))
+    return np.unique(node, return_inverse=True)
 
 
 def announced_rms(held: Tensor) -> Tensor:
@@ -147,8 +154,9 @@ def send_announced(
     used = torch.linalg.vector_norm(torch.view_as_real(symbols), dim=(2, 3))
     used = used / (rho.clamp_min(_LEAST) * size**0.5)[:, None]
     if share is not None:
-        first = tensor(np.unique(column, return_index=True)[1])  # a sender has one amplitude, whoever hears it
-        used = used * share[:, first].T
+        each = np.empty(len(columns), np.int64)
+        each[column] = np.arange(len(column))  # a sender has one amplitude, whoever hears it
+        used = used * share[:, tensor(each)].T
     power = torch.zeros(len(held), dtype=rho.dtype, device=device)
     power.index_copy_(0, senders, used.square().sum(dim=1) * tensor(step.power_w[columns]))
     return power, (deviation.square().mean(dim=0).sum() * step.reaches**2)

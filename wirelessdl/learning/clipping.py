@@ -112,9 +112,7 @@ def sum_samples(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     step = max(1, min(samples, _MAX_WIDENED // max(1, columns)))
     total, turned = right.new_zeros(nodes, left.shape[1], columns, dtype=dtype), right.stride(2) != 1
     widened = right.new_empty(at_once * step * columns, dtype=dtype)  # one piece of memory, which stays in the cache
-    for first in range(0, nodes, at_once):
-        some = slice(first, first + at_once)
-        error, given, sums = left[some].to(dtype), right[some], total[some]
+    for error, given, sums in zip(*(part.unsafe_split(at_once) for part in (left.to(dtype), right, total))):
         for start in range(0, samples, step):
             block = given[:, start : start + step]
             lies = block.mT if turned else block

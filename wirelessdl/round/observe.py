@@ -84,6 +84,7 @@ class Observer:
         self._nodes = links.nodes
         self._follows = capability(parts.topology, "follows_motion")
         self._everyone = links
+        self._moving = parts.mobility if has_motion(parts.mobility) else None
         self._near: tuple[Links, Links, BoolArray] | None = None  # the graph's links, all that is heard, which is which
         if radio.physical and radio.reach_m is None:
             self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry).precomputed()
@@ -246,8 +247,7 @@ class Observer:
         assert channel is not None
         times_s = [max(when_s, self._latest_s) for when_s in times_s]
         self._latest_s = times_s[-1]
-        chosen = None if wanted.alike(self._heard) else np.searchsorted(self._heard.number, wanted.number)
-        found = self._lowered(channel.gains(self._instants(self._heard, times_s), chosen, goes_on=goes_on), wanted)
+        found = self._lowered(channel.gains(self._instants(self._heard, times_s), wanted, goes_on=goes_on), wanted)
         h = found.antennas
         if h is None or channel.array.count == 1:
             return found.now, h
@@ -268,11 +268,10 @@ class Observer:
 
     def _instants(self, links: Links, times_s: Sequence[float]) -> Instants:
         """The same links at several instants."""
-        mobility = self._parts.mobility
-        if not has_motion(mobility) or (self._parts.live is not None and self._parts.live.moved):
+        if self._moving is None or (self._parts.live is not None and self._parts.live.moved):
             return Instants(tuple(links.at(self._geometry(when_s)) for when_s in times_s), tuple(times_s))
         with self._guard("network.mobility"):
-            motion = mobility.motion(times_s)
+            motion = self._moving.motion(times_s)
         motion = require_motion(motion, self._nodes, times_s, self._parts.labels["network.mobility"].name)
         return Instants(MovingLinks(links, motion), tuple(times_s))
 

@@ -30,5 +30,5 @@ def is_built_in(learner: Any) -> bool:
 
 def layers(learner: Any, x: "Tensor") -> "list[Tensor]":
     """Parameters of k models, `[k, *shape]` each, as views of their vectors `[k, m]`."""
-    parts = x.split([math.prod(shape) for shape in learner.shapes], dim=1)  # type: ignore[no-untyped-call]
-    return [part.view(len(x), *shape) for part, shape in zip(parts, learner.shapes)]
+    parts = x.split_with_sizes([math.prod(shape) for shape in learner.shapes], dim=1)
+    return [part.view(x.shape[0], *shape) for part, shape in zip(parts, learner.shapes)]
