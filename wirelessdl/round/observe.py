@@ -177,8 +177,8 @@ class Observer:
             up, mean = up * lowered, mean * lowered
         noise_w: float | FloatArray = self._radio.thermal_w
         up = self._by_pilots(up[0], "network.server.up", (round,), noise_w, self._radio.power_w)
-        noise_w = noise_w if jammer_w is None else noise_w + jammer_w
-        down = self._by_pilots(down[0], "network.server.down", (round,), noise_w, server.power_w)
+        at_nodes_w = noise_w if jammer_w is None else noise_w + jammer_w
+        down = self._by_pilots(down[0], "network.server.down", (round,), at_nodes_w, server.power_w)
         self._note("radio.csi", up)
         return ServerSight(up, np.sqrt(np.sum(np.abs(down) ** 2, axis=0)), mean)
 
