@@ -27,7 +27,7 @@ def test_examples_run(example, tmp_path):
     words = [sys.executable, str(example), *ARGUMENTS.get(example.stem, ())]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) > 2
+    assert len(done.stdout.splitlines()) >= 2  # the shortest print two
 
 
 def test_readme_is_two_screens():
