@@ -88,7 +88,7 @@ def _own(axis: Any, preview: PlanPreview) -> None:
         return
     if np.nanmax(epsilon) > 20 * np.nanmin(epsilon):
         axis.set_yscale("log")
-    axis.plot(node, epsilon, "o", color=BLUE, markersize=4, label="everyone else")
+    axis.plot(node, epsilon, "o", color=BLUE, markersize=4, label="all other nodes")
     if coalition:
         axis.plot(node, plan.epsilon_coalition, "s", color=ORANGE, markersize=4, label=_any(coalition))
         axis.legend(loc="center right")

@@ -3,13 +3,13 @@
 Curves take any number of runs: those of one scenario become a mean with a 95% band. Other figures show one run: the
 map, link gains over time, the timeline, and samples per class.
 
-`leakage` is how much one node leaks over the rounds: to everyone together, and to one receiver in single slots.
+`leakage` is how much one node leaks over the rounds: to all other nodes together, and to one receiver in single slots.
 
     own, promised   totals so far over all that the node sent, by composition: exact at evaluations, bounds between
     link            epsilon of one slot towards one receiver (Theorem 1), which does not add up over slots: what a
                     receiver hears of a gradient comes again through the network
 
-The totals hold against everyone who hears anything, so against any one receiver too: no smaller one is proven for a
+The totals hold against all other nodes together, so against any one receiver too: no smaller one is proven for a
 link. Link epsilons are null where no receiver's share of a slot is known: where pairs share noise, where nodes send on
 what they received (passes, hubs, turns), and where it did not hear the sender.
 """
