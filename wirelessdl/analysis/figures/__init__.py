@@ -9,7 +9,7 @@ map, link gains over time, the timeline, and samples per class.
     link            epsilon of one slot towards one receiver (Theorem 1), which does not add up over slots: what a
                     receiver hears of a gradient comes again through the network
 
-The totals hold against all other nodes together, so against any one receiver too: no smaller one is proven for a
+A total holds against its adversary as a whole, so against any one receiver of it too: no smaller one is proven for a
 link. Link epsilons are null where no receiver's share of a slot is known: where pairs share noise, where nodes send on
 what they received (passes, hubs, turns), and where it did not hear the sender.
 """
@@ -92,7 +92,10 @@ def draw_leakage(run: Run, tx: int, rx: int | None) -> Any:
         axis.set(ylabel="epsilon of a slot", title=f"to node {rx} alone (slots do not add up)")
         if frame["epsilon_link"].isna().all():
             axis.set_yticks([])
-            axis.text(0.5, 0.5, "null: no receiver's share of a slot is known", transform=axis.transAxes, ha="center")
+            links = run.frame("links", ["tx", "rx"])
+            heard = ((links["tx"] == tx) & (links["rx"] == rx)).any()
+            reason = "one slot has no epsilon under these settings" if heard else f"no link from {tx} to {rx} in the tables"
+            axis.text(0.5, 0.5, reason, transform=axis.transAxes, ha="center")
     (slot or [total])[-1].set(xlabel="round")
     return figure
 
