@@ -37,7 +37,7 @@ def test_readme_is_two_screens():
 
 def test_links_of_the_readme_lead_to_files_and_headings():
     """The site checks all other pages; the README is not one of them."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", README, flags=re.DOTALL)):
+    for target in re.findall(r"(?:\]\(|src=\")([^)\"\s]+)[)\"]", re.sub(r"```.*?```", "", README, flags=re.DOTALL)):
         path, _, anchor = target.partition("#")
         assert (ROOT / path).exists(), target
         if anchor:
