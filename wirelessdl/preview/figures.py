@@ -1,7 +1,7 @@
 """Figures of a plan and of a channel, before a run.
 
-Plan: power split, one-slot leakage, leakage behind a sender's own noise, weight in the network average. Channel: where links are strong, and
-how they change.
+Plan: power split, one-slot leakage, leakage behind a sender's own noise, weight in the network average. Channel: where
+links are strong, and how they change.
 """
 
 from pathlib import Path
@@ -56,7 +56,7 @@ def _leakage(figure: Any, axis: Any, preview: PlanPreview) -> None:
     shown = np.where(np.isinf(plan.epsilon), np.nan, plan.epsilon)
     image = axis.imshow(shown, cmap=HEAT, vmin=0, vmax=top, interpolation="nearest")
     figure.colorbar(image, ax=axis, label="epsilon of one slot")
-    axis.set_title("Leakage of a link in one slot" if plan.problem.private else "No privacy noise: every link leaks all")
+    axis.set_title("Leakage of a link in one slot" if plan.problem.private else "No privacy noise: links leak all")
     _by_link(axis)
 
 

@@ -94,7 +94,8 @@ def draw_leakage(run: Run, tx: int, rx: int | None) -> Any:
             axis.set_yticks([])
             links = run.frame("links", ["tx", "rx"])
             heard = ((links["tx"] == tx) & (links["rx"] == rx)).any()
-            reason = "one slot has no epsilon under these settings" if heard else f"no link from {tx} to {rx} in the tables"
+            reason = "one slot has no epsilon under these settings"
+            reason = reason if heard else f"no link from {tx} to {rx} in the tables"
             axis.text(0.5, 0.5, reason, transform=axis.transAxes, ha="center")
     (slot or [total])[-1].set(xlabel="round")
     return figure
