@@ -86,7 +86,7 @@ def test_the_table_holds_the_means_and_sorts_and_filters(browser, page, study):
     difference = float(found[0][6].partition(" ")[0].replace("−", "-"))
     assert difference == pytest.approx(100 * (mean.loc["c000", "mean"] - local), abs=0.06)
     titles = browser.execute_script("return [...document.querySelectorAll('#table .sort')].map((b) => b.textContent)")
-    (place,) = [n for n, title in enumerate(titles) if title.startswith("energy in\N{NO-BREAK SPACE}")]
+    (place,) = [n for n, title in enumerate(titles) if title.startswith("energy in ")]
     factor = {"J": 1.0, "mJ": 1e3, "µJ": 1e6}[titles[place].removeprefix("energy in ")]
     energy = study.mean(by=["cell"], of="energy").set_index("cell").loc["c000", "mean"]
     assert float(found[0][place + 1].partition(" ")[0]) == pytest.approx(factor * energy, rel=6e-3)  # three digits

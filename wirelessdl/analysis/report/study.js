@@ -36,7 +36,7 @@ function withInterval([mean, low, high], name) {
 // one prefix for the column, that of its largest energy
 const joules = Math.max(0, ...cells.map((cell) => (cell.stats.energy_j ? asNumber(cell.stats.energy_j[0]) : 0)).filter(Number.isFinite));
 const [energyFactor, energyUnit] = joules >= 1e3 ? [1e-3, "kJ"] : joules >= 1 || joules === 0 ? [1, "J"] : joules >= 1e-3 ? [1e3, "mJ"] : [1e6, "µJ"];
-const columns = { accuracy_mean: "accuracy", epsilon: "epsilon", time_s: "time in\u00a0s", airtime_s: "on air in\u00a0s", energy_j: `energy in\u00a0${energyUnit}` };
+const columns = { accuracy_mean: "accuracy", epsilon: "epsilon", time_s: "time in s", airtime_s: "on air in s", energy_j: `energy in ${energyUnit}` };
 const scaled = (stats, name) => (name === "energy_j" ? stats.map((v) => (isNumber(v) ? v * energyFactor : v)) : stats);
 
 // keys that are the same in all cells of a name: the name says them
