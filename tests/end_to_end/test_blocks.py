@@ -68,7 +68,11 @@ links_of_every_round = [Links.from_pairs(np.array([0, 1]), np.array([1, 0]), pla
 """
 }
 # options that would make a study of a page take minutes
-SLOW_OPTIONS = {"docs/report.md": ("--rounds 100", "--rounds 2"), "docs/studies.md": ("--rounds 40", "--rounds 3")}
+SLOW_OPTIONS = {
+    **{f"docs/{page}.md": ("--scale cpu", "--scale smoke") for page in ("air", "data", "digital", "learning", "power")},
+    "docs/report.md": ("--rounds 100", "--rounds 2"),
+    "docs/studies.md": ("--rounds 40", "--rounds 3"),
+}
 
 
 def blocks(page: str) -> list[tuple[str, str, str]]:
