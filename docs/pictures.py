@@ -34,7 +34,7 @@ from check_numbers import _run  # noqa: E402
 ROOT = HERE.parent
 KEPT = HERE / "pictures.json"
 MOST = 0.5  # mean difference of two drawings, of 255, at a quarter of their size; a curve seven points lower makes 1.5
-SHOWN = re.compile(r"!\[[^\]]*\]\((?:docs/)?([^)\s]+\.(?:png|gif))\)")
+SHOWN = re.compile(r"(?:!\[[^\]]*\]\(|<img src=\")(?:docs/)?([^)\"\s]+\.(?:png|gif))[)\"]")
 
 
 def made() -> list[dict]:

@@ -1,6 +1,6 @@
 """Masking by others does not add up over slots.
 
-In one slot, receiver i hears sender j under everybody's noise, and the paper's epsilon is right. But j's
+In one slot, receiver i hears sender j under the noise of all nodes, and the paper's epsilon is right. But j's
 gradient travels: neighbours mix it in and send it again under other noise. The audit builds the joint
 distribution of everything one receiver hears in a run and finds an example that leaks more than the
 sum over slots. The own-noise total covers it.

@@ -126,7 +126,7 @@ def test_adversaries_are_named_where_they_differ(tmp_path):
     family = end_points(study, Request())
     assert family.adversaries == {4: "all other nodes", 10: "all other nodes", 20: "any 5 nodes"}
     text = Labels()
-    assert text.axis("epsilon", family) == "total ε as guaranteed (replace-one, worst node)"
+    assert text.axis("epsilon", family) == "guaranteed total ε (replace-one, worst node)"
     assert text.series(20, family) == "nodes 20, against any 5 nodes"
     same = end_points(study, Request(where=["network.nodes=20"]))
     assert text.axis("epsilon", same) == "total ε against any 5 nodes (replace-one, worst node)"

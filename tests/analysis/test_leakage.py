@@ -52,14 +52,19 @@ def test_the_figure_shows_total_and_slots(run):
     axis = run.plot("leakage", links=[(3, 1)])
     assert len(axis.figure.axes) == 2
     assert axis.get_title(loc="left") == "node 3, proven, against all other nodes"
+    slot = axis.figure.axes[1]
+    assert len(slot.lines[0].get_xdata()) == 9
     assert len(run.plot("leakage").figure.axes) == 1
 
 
-def test_the_figure_of_a_total_against_a_coalition_names_it(tmp_path):
-    noise = {"noise": "pairwise", "coalition": 2, "pair_ratio": 1.0}
-    given = tiny(privacy=noise, power={"objective": "own-noise"}, scenario={"rounds": 3})
-    axis = simulate(given, out=tmp_path).plot("leakage")
-    assert axis.get_title(loc="left") == "node 0, proven, against any 2 nodes"
+def test_the_figure_names_its_adversary_and_why_a_slot_has_no_epsilon(tmp_path):
+    radio = {"objective": "own-noise"}
+    pairs = tiny(privacy={"noise": "pairwise", "coalition": 2}, power=radio, network={"topology": "ring"})
+    run = simulate(pairs, out=tmp_path)
+    assert run.plot("leakage", links=[(3, 2)]).get_title(loc="left") == "node 3, proven, against any 2 nodes"
+    for rx, words in ((2, "one slot has no epsilon under these settings"), (1, "no link from 3 to 1 in the tables")):
+        slot = run.plot("leakage", links=[(3, rx)]).figure.axes[1]
+        assert [text.get_text() for text in slot.texts] == [words]
 
 
 @pytest.mark.parametrize(

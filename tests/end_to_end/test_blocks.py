@@ -50,6 +50,7 @@ SHORTER = {
 }
 # files and runs that a page takes as given, as commands
 GIVEN = {
+    "docs/baselines.md": ["wirelessdl run urban_er_k20"],
     "docs/report.md": ["wirelessdl run urban_er_k20 --rounds 80"],
     "docs/reproduction.md": [f"cp {ROOT}/scenarios/studies/fig4.toml my_study.toml"],
     "docs/survival.md": ["wirelessdl run quickstart --rounds 4"],
@@ -67,7 +68,11 @@ links_of_every_round = [Links.from_pairs(np.array([0, 1]), np.array([1, 0]), pla
 """
 }
 # options that would make a study of a page take minutes
-SLOW_OPTIONS = {"docs/report.md": ("--rounds 100", "--rounds 2"), "docs/studies.md": ("--rounds 40", "--rounds 3")}
+SLOW_OPTIONS = {
+    **{f"docs/{page}.md": ("--scale cpu", "--scale smoke") for page in ("air", "data", "digital", "learning", "power")},
+    "docs/report.md": ("--rounds 100", "--rounds 2"),
+    "docs/studies.md": ("--rounds 40", "--rounds 3"),
+}
 
 
 def blocks(page: str) -> list[tuple[str, str, str]]:
@@ -126,7 +131,7 @@ def run_block(page: str, language: str, block: str, before: str) -> str:
     named = NAMED.match(block)
     if saved or named:
         Path((saved or named)[1]).write_text(block, encoding="utf-8")
-    elif language == "sh":
+    elif language == "sh" and not block.startswith("pip install"):  # else its commands need what is not installed here
         return "".join(run_line(page, line) for line in block.splitlines())
     elif language == "python":
         with redirect_stdout(StringIO()) as out:

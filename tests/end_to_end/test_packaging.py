@@ -87,4 +87,4 @@ def test_list_check_and_version_speak(wirelessdl_command):
         assert word in listed
     checked = wirelessdl_command("check", "quickstart", "--json").out
     assert json.loads(checked)["network"].startswith("4 nodes, full, 12 links")
-    assert "is fine" in wirelessdl_command("check", "quickstart").out
+    assert "quickstart: OK" in wirelessdl_command("check", "quickstart").out

@@ -19,7 +19,7 @@ from PIL import Image
 import wirelessdl
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```|^\|[^|\n]*\| `(wirelessdl [^`\n]*)` \|$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```|^\|[^|\n]*\| `(wirelessdl [^`\n]*)` \|", re.MULTILINE | re.DOTALL)
 # the environment that runs the tests stands for the one that make would install: there is nothing to install
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if name not in ("MAKELEVEL", "MFLAGS")},  # of `make test`

@@ -284,7 +284,7 @@ def test_check_and_plan_show_the_promise_and_no_link_epsilon(six, wirelessdl_com
     assert "one slot, one receiver" not in shown
     drawing = (tmp_path / "plan.svg").read_text()
     assert "any 2 nodes" in drawing
-    assert "What a link leaks" not in drawing
+    assert "Leakage of a link" not in drawing
 
 
 def test_json_has_the_numbers_of_the_figure(six, wirelessdl_command):

@@ -58,7 +58,7 @@ def exact(q, releases, sampler="without-replacement"):
             "any one node that hears every transmission",
         ),
         ({"coalition": 2}, "all other nodes colluding", "any 2 colluding nodes that hear every transmission"),
-        ({"declared": "m.py:M"}, "everyone else as m.py:M states it, which is not proven", None),
+        ({"declared": "m.py:M"}, "all other nodes as m.py:M states it, which is not proven", None),
         ({"sends": False, "declared": "m.py:M"}, NOBODY_SENDS, NOBODY_SENDS),
     ],
 )

@@ -76,7 +76,7 @@ def test_nothing_is_sent_and_nothing_leaks(run):
     assert (run.privacy["epsilon_total"] == 0).all()
     assert (run.privacy["rounds"] == 0).all()
     assert summary["epsilon_total"] == summary["epsilon_own_total"] == summary["airtime_s"] == 0.0
-    assert summary["adversary"] == "everyone else: nothing is ever sent"
+    assert summary["adversary"] == "all other nodes: nothing is ever sent"
     assert summary["epsilon_own_conditions"][0].startswith("nothing is sent: models never leave their nodes")
     assert summary["warnings"] == []
 

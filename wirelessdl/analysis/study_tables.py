@@ -290,8 +290,8 @@ class Labels:
             return self.texts[name]
         if name in _EPSILONS:
             every = set(family.adversaries.values())
-            whom = f"against {every.pop()}" if len(every) == 1 else "as guaranteed"
-            return f"total ε {whom} ({family.adjacency}, worst node)"
+            total = f"total ε against {every.pop()}" if len(every) == 1 else "guaranteed total ε"
+            return f"{total} ({family.adjacency}, worst node)"
         return escape_math(COLUMNS.get(name, name))
 
     def baseline(self, name: str) -> str:

@@ -69,7 +69,7 @@ class Study(IndexedStudy):
         """The figure of `wirelessdl plot` of a study, as matplotlib axes; `.figure` is the whole.
 
         Points are means over seeds and runs with their 95% intervals. curves: learning curves over this quantity
-        instead, means with 95% bands. Short names do: accuracy is accuracy_mean, exponent the varied key that ends so.
+        instead, means with 95% bands. Short names work: accuracy is accuracy_mean, exponent the key that ends so.
         """
         import matplotlib
 

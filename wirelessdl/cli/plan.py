@@ -131,6 +131,7 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str,
 
     from wirelessdl.preview import cancelling, promise, totals
     from wirelessdl.privacy.terms import AMPLIFIED
+    from wirelessdl.units import format_range
 
     plan, pi, backoff = found.plan, found.plan.perron, found.plan.backoff_db
     rows = cancelling(found, power)
@@ -142,7 +143,7 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str,
         return
     why = f"minimum {len(pi)}" if plan.fixed is None else "as power.multiplier says"
     yield "gradient multiplier", f"{plan.theta:.4g} ({why})"
-    yield "weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}"
+    yield "weight of a node", f"pi {format_range(pi)}"
     if found.carry is None or found.carry.weights is None:
         yield "spectral gap", f"{plan.spectral_gap:.3g}"
     ratio = f"{found.noise_to_update:.3g}x the update"
@@ -164,10 +165,9 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str,
     if found.left_out:
         yield "links left out", f"{found.left_out:.1%} of receptions, below radio.truncate_snr_db"
     if plan.problem.private and len(plan.link_epsilon) and found.terms.counts_links:
-        least, most = plan.epsilon_own.min(), plan.epsilon_own.max()
-        limit = f"epsilon_max {plan.problem.epsilon_max:g} (one antenna, in phase)"
+        limit = f"epsilon_max {plan.problem.epsilon_max:g} (single-antenna receiver)"
         yield "one slot, one receiver", f"epsilon {plan.link_epsilon.max():.4g} at most by Theorem 1, {limit}"
-        yield "one slot, own noise", f"epsilon {least:.3g} to {most:.3g} by Theorem 1 (any eavesdropper)"
+        yield "one slot, own noise", f"epsilon {format_range(plan.epsilon_own)} by Theorem 1 (any eavesdropper)"
     if plan.problem.private and "whole run" not in rows:
         first = "; by the first frame's plan" if found.first_frame_only else ""
         first += f"; {AMPLIFIED}" if found.terms.amplified else ""

@@ -151,7 +151,7 @@ def _span(values: Collection[float], form: str = "") -> str:
 
 def _heard(world: World) -> str:
     if world.scenario.alone:
-        return "nobody: nothing is sent" if world.scenario.silent else "whoever wants to: the model is published"
+        return "nobody: nothing is sent" if world.scenario.silent else "any reader: the model is published"
     if world.access.lays_out_frames:
         physical = world.scenario.radio.interference == "physical"
         return f"{'everyone' if physical else 'neighbours only'}: who sends to whom follows from gains, turn by turn"

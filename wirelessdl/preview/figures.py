@@ -1,7 +1,7 @@
 """Figures of a plan and of a channel, before a run.
 
-Plan: power split, one-slot leakage, leakage behind own noise, weight in the whole. Channel: where links are strong, and
-how they change.
+Plan: power split, one-slot leakage, leakage behind a sender's own noise, weight in the network average. Channel: where
+links are strong, and how they change.
 """
 
 from pathlib import Path
@@ -42,8 +42,8 @@ def draw_plan(preview: PlanPreview, name: str, path: Path) -> None:
 
 def _split(axis: Any, preview: PlanPreview) -> None:
     plan, node = preview.plan, np.arange(len(preview.plan.alpha))
-    axis.bar(node, plan.alpha, color=BLUE, label="model, alpha")
-    axis.bar(node, plan.beta, bottom=plan.alpha, color=ORANGE, label="noise, beta")
+    axis.bar(node, plan.alpha, color=BLUE, label=r"model, $\alpha$")
+    axis.bar(node, plan.beta, bottom=plan.alpha, color=ORANGE, label=r"noise, $\beta$")
     axis.set(ylabel="share of power", title="Power split")
     axis.set_ylim(0, 1.22)
     axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
@@ -56,7 +56,7 @@ def _leakage(figure: Any, axis: Any, preview: PlanPreview) -> None:
     shown = np.where(np.isinf(plan.epsilon), np.nan, plan.epsilon)
     image = axis.imshow(shown, cmap=HEAT, vmin=0, vmax=top, interpolation="nearest")
     figure.colorbar(image, ax=axis, label="epsilon of one slot")
-    axis.set_title("What a link leaks in a slot" if plan.problem.private else "No privacy noise: every link leaks all")
+    axis.set_title("Leakage of a link in one slot" if plan.problem.private else "No privacy noise: links leak all")
     _by_link(axis)
 
 
@@ -82,19 +82,21 @@ def _own(axis: Any, preview: PlanPreview) -> None:
     epsilon = np.where(np.isfinite(plan.epsilon_own), plan.epsilon_own, np.nan)
     node = np.arange(len(epsilon))
     coalition = preview.terms.coalition
-    axis.set(title="One slot, by who colludes" if coalition else "One slot behind own noise alone", ylabel="epsilon")
+    axis.set(title="One slot, by who colludes" if coalition else "One slot, sender's own noise", ylabel="epsilon")
     if np.isnan(epsilon).all():
         axis.text(0.5, 0.5, "no noise: infinite", transform=axis.transAxes, ha="center", color=GREY)
         return
-    if np.nanmax(epsilon) > 20 * np.nanmin(epsilon):
-        axis.set_yscale("log")
-    axis.plot(node, epsilon, "o", color=BLUE, markersize=4, label="everyone else")
+    axis.plot(node, epsilon, "o", color=BLUE, markersize=4, label="all other nodes")
     if coalition:
         axis.plot(node, plan.epsilon_coalition, "s", color=ORANGE, markersize=4, label=_any(coalition))
         axis.legend(loc="center right")
     axis.axhline(plan.problem.epsilon_max, color=GREY, linestyle="--", linewidth=1)
     axis.annotate("epsilon_max", (node[-1], plan.problem.epsilon_max), (0, 5), textcoords="offset points", ha="right")
-    axis.margins(y=0.25)
+    if np.nanmax(epsilon) > 20 * np.nanmin(epsilon):
+        axis.set_yscale("log")
+        axis.margins(y=0.25)
+    else:
+        axis.set_ylim(0, 1.25 * max(one for one in (np.nanmax(epsilon), plan.problem.epsilon_max) if np.isfinite(one)))
 
 
 def _weights(axis: Any, preview: PlanPreview) -> None:
@@ -104,7 +106,7 @@ def _weights(axis: Any, preview: PlanPreview) -> None:
     axis.axhline(1.0, color=GREY, linestyle="--", linewidth=1)
     laid_out = preview.carry is not None and preview.carry.weights is not None
     gap = "" if laid_out else f", gap {plan.spectral_gap:.2g}"
-    axis.set(ylabel="K pi", title=f"Weight in the whole (theta {plan.theta:.3g}{gap})")
+    axis.set(ylabel=r"$K\pi$", title=f"Weight in the average (theta {plan.theta:.3g}{gap})")
 
 
 def _any(coalition: int) -> str:

@@ -129,7 +129,7 @@ class Exposure:
 Proven = Literal["own", "coalition"]
 View = Literal[Proven, "link"]
 
-NOBODY_SENDS = "everyone else: nothing is ever sent"  # the adversary of nodes that keep to themselves
+NOBODY_SENDS = "all other nodes: nothing is ever sent"  # the adversary of nodes that keep to themselves
 OUTSIDE = "tuning, choice of features and repeated runs on the same data are outside epsilon; published runs compose"
 AMPLIFIED = "few batches hold a sample: the whole run counts that (amplification by sampling), one slot does not"
 
@@ -145,7 +145,7 @@ def adversary(view: Proven, coalition: int, declared: str = "", *, update: str =
     if not sends:
         return NOBODY_SENDS
     if declared:
-        return f"everyone else as {declared} states it, which is not proven"
+        return f"all other nodes as {declared} states it, which is not proven"
     if view == "own":
         return "all other nodes colluding"
     if coalition == 1:
@@ -159,7 +159,7 @@ def kept_declaration(update: str) -> str:
 
 
 def adversary_in_short(coalition: int | None, *, declared: bool = False) -> str:
-    """The same for tables and legends: any so many nodes, or, for None, everyone else. declared: not proven."""
+    """The same for tables and legends: any so many nodes, or, for None, all other nodes. declared: not proven."""
     found = "all other nodes" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
     return f"{found} (not proven)" if declared else found
 

@@ -149,7 +149,7 @@ class Progress:
     loss_mean: float
     epsilon_total: float  # promised; NaN where composing it takes too long: then there is the bound
     epsilon_bound: float
-    coalition: int | None  # most nodes that collude, against whom it is promised; None: everyone else
+    coalition: int | None  # most nodes that collude, against whom it is promised; None: all other nodes
     epsilon_own_total: float  # if all other nodes collude; NaN likewise
     epsilon_own_bound: float
     declared: bool = False  # not proven: a mechanism's or an update's word

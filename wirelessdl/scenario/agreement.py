@@ -108,7 +108,7 @@ def _passes(scenario: "Scenario") -> Iterator[str]:
     if power.objective != "own-noise":
         yield (
             f'{what} under power.objective "{power.objective}"; a linear program hides a sender behind what one '
-            'receiver hears in one slot, and passes hand that on to everyone: set objective = "own-noise"'
+            'receiver hears in one slot, and passes hand that on to all nodes: set objective = "own-noise"'
         )
     if scenario.privacy.protocol == "paper":
         yield (

@@ -35,7 +35,7 @@ class ListedRun:
     unit: str = "sample"  # what epsilon protects: one sample, or all data of one node
     adjacency: str = "replace-one"
     declared: bool = False  # a mechanism's or an update's word is all there is
-    coalition: int | None = None  # most nodes that collude, against whom epsilon holds; None: everyone else
+    coalition: int | None = None  # most nodes that collude, against whom epsilon holds; None: all other nodes
     bound: bool = False  # whether epsilon is the running bound of a run that is not finished: its total is smaller
 
 

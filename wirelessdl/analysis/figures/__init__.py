@@ -3,13 +3,13 @@
 Curves take any number of runs: those of one scenario become a mean with a 95% band. Other figures show one run: the
 map, link gains over time, the timeline, and samples per class.
 
-`leakage` is how much one node leaks over the rounds: to everyone together, and to one receiver in single slots.
+`leakage` is how much one node leaks over the rounds: to all other nodes together, and to one receiver in single slots.
 
     own, promised   totals so far over all that the node sent, by composition: exact at evaluations, bounds between
     link            epsilon of one slot towards one receiver (Theorem 1), which does not add up over slots: what a
                     receiver hears of a gradient comes again through the network
 
-The totals hold against everyone who hears anything, so against any one receiver too: no smaller one is proven for a
+A total holds against its adversary as a whole, so against any one receiver of it too: no smaller one is proven for a
 link. Link epsilons are null where no receiver's share of a slot is known: where pairs share noise, where nodes send on
 what they received (passes, hubs, turns), and where it did not hear the sender.
 """
@@ -92,7 +92,11 @@ def draw_leakage(run: Run, tx: int, rx: int | None) -> Any:
         axis.set(ylabel="epsilon of a slot", title=f"to node {rx} alone (slots do not add up)")
         if frame["epsilon_link"].isna().all():
             axis.set_yticks([])
-            axis.text(0.5, 0.5, "null: no receiver's share of a slot is known", transform=axis.transAxes, ha="center")
+            links = run.frame("links", ["tx", "rx"])
+            heard = ((links["tx"] == tx) & (links["rx"] == rx)).any()
+            reason = "one slot has no epsilon under these settings"
+            reason = reason if heard else f"no link from {tx} to {rx} in the tables"
+            axis.text(0.5, 0.5, reason, transform=axis.transAxes, ha="center")
     (slot or [total])[-1].set(xlabel="round")
     return figure
 

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter
 
 from wirelessdl.analysis.families import Curve, Family, Request, as_frame, end_points, learning_curves
 from wirelessdl.analysis.runs import format_value
@@ -171,7 +171,7 @@ def _draw_panel(axis: Any, curves: list[Curve], family: Family, logx: bool) -> N
     for number, level in enumerate(levels, start=1):  # their intervals side by side, outside the axis
         _draw_level(axis, level, family, 1 + _INTERVAL_GAP * number * min(1.0, _MAX_APART / len(levels)))
     if roles.y.startswith("accuracy"):
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0))  # as many decimals as its ticks need
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
     axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     if logx:
         _plain_log_ticks(axis, family.swept)

@@ -73,10 +73,9 @@ function drawMap() {
       marker: { color: [low], cmin: low, cmax: high, colorscale: rampScale(), showscale: true, colorbar: bar(unit) },
     });
   }
-  const toScale = { constrain: "domain", constraintoward: "left" };
   const made = layout("", {
-    uirevision: chosen.run, xaxis: axis("x in m", { range: across, ...toScale }),
-    yaxis: axis("y in m", { range: up, scaleanchor: "x", ...toScale, constraintoward: "middle" }),
+    uirevision: chosen.run, xaxis: axis("x in m", { range: across }),
+    yaxis: axis("y in m", { range: up, scaleanchor: "x" }),
     shapes: map.outlines.map((corners) => ({
       type: "path", layer: "below", path: `M${corners.map((place) => place.join(",")).join("L")}Z`, fillcolor: faded(colour("soft"), 0.16), line: { width: 0 },
     })),

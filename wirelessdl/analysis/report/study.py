@@ -226,7 +226,7 @@ def _finite(value: Any) -> float | None:
 
 
 def _words(name: str) -> str:
-    return "total ε as guaranteed" if name == "epsilon" else COLUMNS.get(name, name)
+    return "guaranteed total ε" if name == "epsilon" else COLUMNS.get(name, name)
 
 
 def _distinct(index: pd.DataFrame, key: str) -> list[str]:
