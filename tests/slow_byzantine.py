@@ -16,7 +16,7 @@ class SlowAttack:
     def sent(self, t, honest, sends, alpha, step=0):
         """What every node sends in round t. honest: list of [m]; sends: who is on air."""
         found = list(honest)
-        who = [a for a in range(len(honest)) if sends[a] and self.lies(a, t)]
+        who = [a for a in range(len(sends)) if sends[a] and self.lies(a, t)]
         if not who:
             return found
         rng, size = self.streams.draws("faults.byzantine", t, step), len(honest[0])

@@ -25,6 +25,18 @@ CSV = "time_s,node,x_m,y_m\n" + "".join(
     for step in range(9)
 )
 
+FCD = "<fcd-export>{}</fcd-export>".format(
+    "".join(
+        f'<timestep time="{3.7 * step}">'
+        + "".join(
+            f'<person id="{node}" x="{(17 * step + 5 * node) % 31}" y="{(7 * step * node) % 23}"/>'
+            for node in range(12)
+        )
+        + "</timestep>"
+        for step in range(9)
+    )
+)
+
 
 def rng(seed=0):
     return np.random.default_rng(seed)
@@ -38,6 +50,7 @@ def starts(nodes=12, height=1.5, side=100.0):
 def made(tmp_path):
     """A fresh mobility of every kind, the same each time."""
     (tmp_path / "walks.csv").write_text(CSV)
+    (tmp_path / "walks.xml").write_text(FCD)
 
     def make(name):
         start, low = starts(), starts(height=30.0)
@@ -51,6 +64,7 @@ def made(tmp_path):
             "streets": lambda: Streets(np.minimum(start, [[-50, 50, 9]]), rng(7), CITY, speed_mps=(1.0, 9.0)),
             "track": lambda: Track(start, rng(4), speed_mps=(10.0, 20.0), lanes=3, both_ways=True),
             "waypoints": lambda: MOBILITIES["waypoints"](start, lambda name: tmp_path / name, file="walks.csv"),
+            "sumo-fcd": lambda: MOBILITIES["sumo-fcd"](start, lambda name: tmp_path / name, file="walks.xml"),
         }[name]()
 
     return make

@@ -104,7 +104,7 @@ def test_the_table_after_a_run_shows_the_other_view_of_all_rounds(runs):
     stopped = runs[0].summary
     other = "own" if stopped["promised"] == "coalition" else "coalition"
     cells = " ".join(words for _, words in summary_rows(stopped))
-    assert f"epsilon {stopped[f'epsilon_{other}_declared']:.3g} (replace-one) against" in cells
+    assert f"epsilon {stopped[f'epsilon_{other}_declared']:.3g} (replace-one), proven, against" in cells
 
 
 def test_the_headline_is_the_total_of_all_rounds_declared_wherever_a_rule_may_stop_a_run():

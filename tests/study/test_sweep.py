@@ -125,7 +125,7 @@ def test_what_the_terminal_says(study):
     against = [line.partition("(replace-one), proven, against ")[2] for line in lines]
     assert sorted({words.rpartition(", ")[0] for words in against}) == [
         "all other nodes colluding",
-        "everyone else: nothing is ever sent",
+        "all other nodes: nothing is ever sent",
     ]
     assert len({line.split()[1] for line in lines}) == 12
     assert last.startswith("12 runs in out, ")
