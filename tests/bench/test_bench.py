@@ -68,10 +68,10 @@ def test_the_least_work_of_a_round_counts_operations_as_layers_do():
 def test_the_stages_of_a_bundled_run_add_up_to_it_and_its_payloads_are_counted():
     from bench.limit import STAGES, Measured
 
-    run = Measured("urban_er_k20", ("scenario.rounds=1", "learning.closing_passes=0"))
+    run = Measured("urban_er_k20", ("scenario.rounds=2", "learning.closing_passes=0"))
     whole = run.ours()
     (spent,) = run._stages
-    assert sum(spent[name] for name in STAGES) == pytest.approx(whole)
+    assert sum(spent[name] for name in STAGES) == pytest.approx(2 * whole)  # two rounds
     assert min(spent.values()) > 0
-    assert run._work.rounds == run._work.evaluations == 1
-    assert len(run._work.receivers) >= 4  # two hubs at least: each collects, and each sends back
+    assert (run._work.rounds, run._work.evaluations) == (2, 1)
+    assert len(run._work.receivers) >= 8  # two hubs a round at least: each collects, and each sends back
