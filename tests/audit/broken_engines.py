@@ -114,8 +114,9 @@ def models_in_passes(patch: pytest.MonkeyPatch) -> None:
     """Mixing passes send models without noise."""
     kept, real = _keeping_models(patch), Exchange._receive
 
-    def receive(self, segments, round, purpose, draws, sent, out, air, send):
-        return real(self, segments, round, purpose, draws, kept["x"] if send is None else sent, out, air, send)
+    def receive(self, segments, round, purpose, draws, sent, out, air, send, *attacked):
+        model = kept["x"] if send is None else sent
+        return real(self, segments, round, purpose, draws, model, out, air, send, *attacked)
 
     patch.setattr(Exchange, "_receive", receive)
 
