@@ -245,7 +245,8 @@ def _epsilon(mass: FloatArray, loss: FloatArray, infinite: float, delta: float) 
     def sums(first: int) -> tuple[float, float]:
         """Mass of losses from a grid point on, and the same with each times exp(this loss - its own)."""
         some = mass[first:]
-        return float(some.sum()) + infinite, float(some @ np.exp(loss[first] - loss[first:]))
+        # no product of BLAS, whose last digits follow the number of threads
+        return float(some.sum()) + infinite, float((some * np.exp(loss[first] - loss[first:])).sum())
 
     def is_enough(first: int) -> bool:
         tail, weighted = sums(first)
