@@ -112,6 +112,12 @@ def _elsewhere():
     os.chdir("elsewhere")
 
 
+def _no_environment():
+    """Nothing in it but what chooses kernels of BLAS: with others, last digits are others."""
+    for name in set(os.environ) - {name for name in os.environ if "BLAS" in name or name.startswith(("MKL_", "OMP_"))}:
+        del os.environ[name]
+
+
 def _output():
     sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
 
@@ -134,7 +140,7 @@ SETTINGS = {
     "log": lambda: logging.basicConfig(level=logging.DEBUG),
     "garbage": gc.disable,
     "recursion": lambda: sys.setrecursionlimit(400),
-    "environment": lambda: os.environ.clear(),
+    "environment": _no_environment,
 }
 
 
