@@ -9,6 +9,7 @@ from conftest import command_line, tiny, tiny_table
 from interrupting import assert_resumes
 
 import wirelessdl
+from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import ScenarioError
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
@@ -192,3 +193,12 @@ def test_an_automatic_rate_needs_no_rho_where_nothing_is_sent():
     run = wirelessdl.simulate(scenario, out=None)
     assert scenario.privacy.rho * run.rounds["learning_rate"].max() > 1
     assert run.summary["epsilon_total"] == 0
+
+
+@pytest.mark.parametrize("baseline", ["local", "central"])
+def test_what_the_air_would_be_like_does_not_matter_to_verify(baseline):
+    """Links are accounted for where nobody sends, whatever turns an alignment would have made."""
+    scenario = wirelessdl.load_scenario("urban_er_k20", baseline=baseline, overrides=["scenario.rounds=2"])
+    run = wirelessdl.simulate(scenario, out=None)
+    assert run.summary["epsilon_link_max"] == 0
+    assert verify(run.path).problems == ()

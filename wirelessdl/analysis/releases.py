@@ -74,7 +74,11 @@ def terms_of(run: Run) -> PrivacyAssumptions:
     grouped = isinstance(robust, dict) and robust.get("groups", 1) != 1  # what a turn hides is not the slot's noise
     access, radio = scenario["radio"]["access"], scenario["radio"]
     published = access in ("published", {"kind": "published"})
-    in_turn = access in ("oac", {"kind": "oac"}) and radio.get("alignment", "all") != "all"  # a gradient is heard again
+    # not with one node alone, nor on a graph without links, unless it publishes
+    alone = scenario["network"]["nodes"] == 1 or (isinstance(topology, dict) and topology.get("kind") == "none")
+    sends = published or not alone
+    # a gradient is heard again
+    in_turn = sends and access in ("oac", {"kind": "oac"}) and radio.get("alignment", "all") != "all"
     return PrivacyAssumptions(
         protocol=_stored(run, "privacy.protocol", ("hardened", "paper")),
         sampler=SAMPLERS[sampling],
@@ -91,9 +95,7 @@ def terms_of(run: Run) -> PrivacyAssumptions:
         adjacency=_stored(run, "privacy.adjacency", ("replace-one", "zero-out")),
         gram=bool(scenario["privacy"].get("gram_share")),
         one_slot=not (":" in str(access) or published or grouped or in_turn),
-        # not with one node alone, nor on a graph without links, unless it publishes
-        sends=published
-        or (scenario["network"]["nodes"] != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none")),
+        sends=sends,
     )
 
 
