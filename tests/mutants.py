@@ -343,6 +343,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the mutants, test none")
     asked = parser.parse_args()
     files = [file for file in TARGETS if asked.file in file]
+    if not files:
+        parser.error(f"no file of {', '.join(TARGETS)} holds {asked.file!r}")
     mutants = {file: [mutant for mutant in mutants_of(file) if asked.only in str(mutant)] for file in files}
     if asked.list:
         print("\n".join(str(mutant) for file in files for mutant in mutants[file]))

@@ -96,6 +96,8 @@ def _mixing(run, scenario, nodes):
         and not radio["phase_error_rad"]
         and radio["cfo_hz"] == radio["timing_offset_s"] == radio["timing_error_s"] == 0.0
         and not radio["flight_time"]
+        # who aligns by turns pilots once, and by its payloads who moves is elsewhere
+        and (radio["alignment"] == "all" or _kind(scenario["network"]["mobility"]) == "static")
     )
     present = nodes[nodes["present"]]
     if plain and not np.allclose(present["row_sum"], 1.0, atol=1e-6):
