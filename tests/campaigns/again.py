@@ -109,8 +109,8 @@ def _energy(scenario, rounds, nodes):
         mean_w = (nodes["power_w"].to_numpy() + passes * again) / (1 + passes)
         sending_s = (of["payload_slots"] * (1 + of["passes"]) * of["payload_s"]).to_numpy()
         took_j = mean_w * sending_s / float(energy["efficiency"])
-        if _announced(scenario):  # a node sends in some turns, and in sub-slots of them
-            if (nodes["energy_tx_j"] > took_j * (1 + 1e-6)).any():
+        if _announced(scenario):  # a node sends in some of the turns, and in sub-slots of them
+            if (nodes["energy_tx_j"] > took_j * of["slots"].to_numpy() * (1 + 1e-6)).any():
                 yield "energy_tx_j is more than power over efficiency times how long payloads took"
         elif not np.allclose(nodes["energy_tx_j"], took_j, rtol=1e-6):
             yield "energy_tx_j is not power over efficiency times how long it was radiated"
