@@ -42,7 +42,7 @@ soak: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/long_run.py $(SOAK)/long_run 20000 rician in-use
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/long_run.py $(SOAK)/long_run_resident 60000 rician
 
-# Whether tests notice a small change in the modules that epsilons rest on; takes a second or more for each of 700
+# Whether tests notice a small change in the modules that epsilons rest on; takes half a second for each of 1,400
 # changes, and is not part of `test`.
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants.py

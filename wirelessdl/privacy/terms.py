@@ -164,7 +164,7 @@ def adversary_in_short(coalition: int | None, *, declared: bool = False) -> str:
     return f"{found} (not proven)" if declared else found
 
 
-def protected(unit: str, adjacency: str = "replace-one") -> str:
+def protected(unit: str, adjacency: str) -> str:
     """What an epsilon protects, and its adjacency."""
     return f"{'all data of one node' if unit == 'node' else 'one sample'} ({adjacency})"
 
