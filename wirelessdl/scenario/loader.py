@@ -163,6 +163,8 @@ def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
     # a misspelt key is reported rather than the missing one that it was meant to be
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
     location = _location(finding["loc"])
+    if location[-1:] == ["0"] and not isinstance(_look_up(table, location[:-1]), list):  # one stands for a list of one
+        location.pop()
     key = ".".join(location)
     model = _model_at(location[:-1])
     within = model is not None and location[-1:] != list(finding["loc"][-1:]) and location[-1] in model.model_fields
@@ -175,7 +177,7 @@ def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
         return rule(finding)
     field = model.model_fields.get(location[-1]) if model is not None else None
     extra = field.json_schema_extra if field is not None else None
-    here = (f for f in findings if _location(f["loc"]) == location)
+    here = (f for f in findings if _location(f["loc"])[: len(location)] == location)
     text = extra["rule"] if isinstance(extra, dict) and "rule" in extra else explain(here)
     return f"{key} is {_format_value(_look_up(table, location))}; {text}"
 
