@@ -33,6 +33,8 @@ def test_examples_run(example, tmp_path):
 def test_readme_is_two_screens():
     assert len(README.splitlines()) <= 120
     assert len(README.encode()) <= 8192
+    assert "](docs/report.gif)" in README  # the map of a report, playing
+    assert (ROOT / "docs" / "report.gif").stat().st_size < 1.5e6
 
 
 def test_links_of_the_readme_lead_to_files_and_headings():
