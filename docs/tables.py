@@ -94,7 +94,7 @@ ABOUT = {
     "events": (
         "One row per event. Kinds: `frame` (a frame opens), `plan` (note of the power plan), `computed` (a node has "
         "finished its gradient), `late` (a node had not finished when a frame opened), `control` (its report of "
-        "gains was lost, so it got no plan), `crash`, `rejoin`, `process` (what a process of yours changed or says),"
+        "gains was lost, so it got no plan), `crash`, `rejoin`, `process` (what your process changed or says),"
         " `battery` (battery used up), `budget` "
         "(promised total used up; the node is silent from this round on), `violation` (links above epsilon_max), `hub` "
         "(a turn of a hub opens: which turn of the frame, its members, and whether the hub fails after collecting)."

@@ -252,7 +252,7 @@ class Planner:
         raise infeasible
 
     def _require_promise(self, plan: PowerPlan, name: str) -> None:
-        """Raise where a sender's noise would not keep the promised total: an allocator of yours may do anything."""
+        """Raise where a sender's noise would not keep the promised total: a user's allocator may do anything."""
         settings = self._settings
         if settings.mu_max is None:
             return

@@ -168,7 +168,8 @@ class RadioKeys(Section):
         0.0,
         json_schema_extra=rule_text("must be >= 0 and < 1"),
         description="Probability that a node's message on the control channel is lost in a frame. Its report of gains "
-        "(adaptive plans): the node takes no part in the frame; its z: the others use the last they received.",
+        "(adaptive plans): the node takes no part in the frame; its z (the paper's estimates of nodes' weights): the "
+        "others use the last they received.",
     )
     z_exchange: Literal["control", "air"] = Field(
         "control",
