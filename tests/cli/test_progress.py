@@ -15,7 +15,9 @@ import pytest
 from conftest import ROOT, mostly_slow
 from rich.console import Console
 
+from wirelessdl.cli import progress
 from wirelessdl.cli.progress import run_listener
+from wirelessdl.cli.sweep import study_listener
 from wirelessdl.run.recorder import Progress
 from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.checkpoint import checkpoint_round
@@ -70,6 +72,32 @@ def test_elsewhere_there_is_a_plain_line_for_each_evaluation():
         "round 10/40  accuracy 61.5%, epsilon 2.34 against all other nodes, 2.50 s simulated",
         "round 20/40  accuracy 61.5%, epsilon 2.34 against all other nodes, 5.00 s simulated",
     ]
+
+
+def test_a_pipe_is_silent_for_at_most_ten_seconds(monkeypatch):
+    """Ten are 0.05 here: while a run starts and in its rounds, and while a study starts, checks cells and runs."""
+    monkeypatch.setattr(progress, "_SILENT_S", 0.05)
+    console = Console(file=io.StringIO(), width=120)
+
+    def last() -> str:
+        before = len(console.file.getvalue())
+        deadline = time.monotonic() + PATIENCE_S
+        while len(console.file.getvalue()) == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.2)  # a line that began before is over
+        return console.file.getvalue().splitlines()[-1]
+
+    with run_listener(console, done=0, rounds=40, as_json=False) as listen:
+        assert last() == "starting: torch, data, plan"
+        listen.on_round(7)
+        assert last() == "round 7/40"
+    with study_listener(console, as_json=False) as listener:
+        assert last() == "starting workers"
+        listener.checking(2, 6)
+        assert last() == "checking cells 2/6"
+    printed = console.file.getvalue()
+    time.sleep(0.2)
+    assert console.file.getvalue() == printed
 
 
 def test_under_pairwise_noise_the_promised_epsilon_is_shown_with_its_coalition():

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TextIO
 
 import click
 from rich.console import Console
@@ -127,37 +127,30 @@ class RunListener:
     close: Callable[[], None] = lambda: None
 
 
-class _Lines:
-    """Plain lines: of every evaluation, and one each ten seconds in between, from the start on."""
+class PlainLines:
+    """Lines on a console; once entered, also `doing` after ten seconds without one."""
 
-    def __init__(self, console: Console, rounds: int):
-        self._console, self._rounds, self._last = console, rounds, time.monotonic()
-        self.began = threading.Event()
-        self._starting = threading.Thread(target=self._start, daemon=True)
+    def __init__(self, console: Console, doing: str):
+        self.console, self.doing, self._last = console, doing, time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._repeat, daemon=True)
 
-    def __enter__(self) -> "_Lines":
-        self._starting.start()
+    def __enter__(self) -> Self:
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.began.set()
-        self._starting.join()
+        self._over.set()
+        self._thread.join()
 
-    def _start(self) -> None:
-        while not self.began.wait(_SILENT_S):
-            self._say("starting: torch, data, plan")
+    def _repeat(self) -> None:
+        while not self._over.wait(max(0.0, self._last + _SILENT_S - time.monotonic())):
+            if time.monotonic() >= self._last + _SILENT_S:
+                self.say(self.doing)
 
-    def on_round(self, round: int) -> None:
-        self.began.set()
-        if time.monotonic() - self._last >= _SILENT_S:
-            self._say(f"round {round}/{self._rounds}")
-
-    def on_evaluation(self, found: "Evaluation") -> None:
-        self._say(f"round {found.round}/{found.rounds}  {_figures(found)}")
-
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
         self._last = time.monotonic()
-        self._console.print(line, soft_wrap=True)
+        self.console.print(line, soft_wrap=not self.console.is_terminal)
 
 
 class _Rate(ProgressColumn):
@@ -179,8 +172,11 @@ def run_listener(console: Console, *, done: int, rounds: int, as_json: bool) -> 
     elif console.quiet:
         yield RunListener()
     elif not console.is_terminal:
-        with _Lines(console, rounds) as lines:
-            yield RunListener(lines.on_round, lines.on_evaluation, lines.began.set)
+        with PlainLines(console, "starting: torch, data, plan") as lines:
+            yield RunListener(
+                lambda round: setattr(lines, "doing", f"round {round}/{rounds}"),
+                lambda found: lines.say(f"round {found.round}/{found.rounds}  {_figures(found)}"),
+            )
     else:
         columns = (
             SpinnerColumn(finished_text=""),
@@ -219,10 +215,14 @@ def _figures(found: "Evaluation", *, whom: bool = True) -> str:
 
 @contextmanager
 def frames_bar(frames: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar for work that goes frame by frame; only on a terminal."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    """A bar for work that goes frame by frame; elsewhere a line each ten seconds."""
+    console = Console(stderr=True, highlight=False)
+    if quiet:
         yield lambda _: None
+        return
+    if not console.is_terminal:
+        with PlainLines(console, f"0 of {frames}") as lines:
+            yield lambda frame: setattr(lines, "doing", f"{frame} of {frames}")
         return
     with Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task("", total=frames)

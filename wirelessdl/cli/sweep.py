@@ -21,7 +21,7 @@ from wirelessdl.cli.options import (
     set_option,
     warn_of_user_code,
 )
-from wirelessdl.cli.progress import Stopper, emit, stopper_installed
+from wirelessdl.cli.progress import PlainLines, Stopper, emit, stopper_installed
 from wirelessdl.errors import quote
 from wirelessdl.study import Listener
 
@@ -211,16 +211,16 @@ def _time(seconds: float) -> str:
 # --- progress: a bar on a terminal, else a line per run, or JSON lines
 
 
-class _StepLines(Listener):
+class _StepLines(PlainLines, Listener):
     """One line for every run that is over."""
 
     def __init__(self, console: Console):
-        self.console = console
+        super().__init__(console, "starting workers")
         self._done = self._total = 0
         self._waiting_announced = False
 
-    def say(self, text: str) -> None:
-        self.console.print(text, soft_wrap=True)
+    def checking(self, done: int, total: int) -> None:
+        self.doing = f"checking cells {done}/{total}"
 
     def started(self, study: Path, plan: "Plan", rows: Mapping[str, "Row"], workers: int) -> None:
         self._total = len(rows)
@@ -230,6 +230,7 @@ class _StepLines(Listener):
             f"[bold]{escape(plan.name)}[/]  {len(plan.cells)} cells, {len(rows)} runs{kept}, in {escape(str(study))}; "
             f"{counted(workers, 'worker')} of {counted(plan.threads, 'thread')}"
         )
+        self.doing = f"runs {self._done}/{self._total}"
 
     def waiting(self) -> None:
         if not self._waiting_announced:
@@ -239,6 +240,7 @@ class _StepLines(Listener):
     def over(self, row: "Row") -> None:
         if row.status == "finished":
             self._done += 1
+            self.doing = f"runs {self._done}/{self._total}"
             self.say(f"{self._done:{len(str(self._total))}}/{self._total}  {title(row.planned)}  {_figures(row)}")
         elif row.status == "failed":
             self.say(f"[red]failed[/]  {title(row.planned)}  {escape(quote(row.error, 1000))}")
@@ -286,7 +288,8 @@ def study_listener(console: Console, *, as_json: bool) -> Iterator[Listener]:
     elif console.quiet:
         yield Listener()
     elif not console.is_terminal:
-        yield _StepLines(console)
+        with _StepLines(console) as lines:
+            yield lines
     else:
         columns = (
             TextColumn("{task.description}"),
