@@ -106,7 +106,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
         echo_json({"differing": list(keys), "runs": entries, "paired": [asdict(one) for one in pairs], "beside": near})
         return
     table = Table(box=None, pad_edge=False)
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for name in labels(opened):
         table.add_column(escape(quote(name)), overflow="fold")
     rows = figure_rows(figures)

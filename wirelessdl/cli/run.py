@@ -88,7 +88,7 @@ def command(
     else:
         assert loaded is not None
         shown = loaded
-    console.print(_headline(shown, done), soft_wrap=True)
+    console.print(_headline(shown, done), soft_wrap=not console.is_terminal)
     with (
         stopper_installed() as stop,
         run_listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
