@@ -148,3 +148,5 @@ def test_plan_and_run_say_when_receiver_noise_drives_the_models(tmp_path):
     plan, run, noise = said("radio.power_dbm=-35", "privacy.epsilon_max=inf")  # no privacy noise to compare with
     assert (plan, run, noise["privacy_noise_std"]) == ([], [], 0.0)
     assert said("radio.power_dbm=-35", "radio.access=digital", "scenario.rounds=3")[:2] == ([], [])
+    unheard = wirelessdl.load_scenario("oac_k10", overrides=["radio.power_dbm=-200"])
+    assert preview_plan(build(unheard, device="cpu")).verdict[0].endswith("x with receiver noise: this will not train")

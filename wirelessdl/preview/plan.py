@@ -31,7 +31,7 @@ from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
 from wirelessdl.round.releases import PendingGradients
 from wirelessdl.run.build import World
 from wirelessdl.run.summary import forecast, forecast_input
-from wirelessdl.run.warnings import receiver_noise_warnings
+from wirelessdl.run.warnings import RECEIVER_NOISE_LIMIT, receiver_noise_warnings
 from wirelessdl.run.wiring import make_carrier, make_observer, make_planner, make_releases
 from wirelessdl.scenario.protection import PrivacySection
 from wirelessdl.units import to_s
@@ -149,7 +149,7 @@ def preview_plan(world: World) -> PlanPreview:
         if not world.terms.sends
         else (
             *([f"totals hold {kept_declaration(world.terms.update)}"] if world.terms.update else ()),
-            *_verdict(plan, ratio, privacy, world.allocator),
+            *_verdict(plan, ratio, receiver_ratio, privacy, world.allocator),
             *receiver_noise_warnings(world.scenario, 1.0, receiver_ratio),
             *_cancelled(joint, world.terms, noise_to_update(alone, privacy.clip_norm, parameters)),
         ),
@@ -260,16 +260,22 @@ def _violation_rate(plan: PowerPlan, fresh: FloatArray) -> float | None:
     return float(np.mean(over > plan.problem.epsilon_max * (1.0 + TOLERANCE)))
 
 
-def _verdict(plan: PowerPlan, ratio: float, privacy: PrivacySection, allocator: PowerAllocator) -> Iterator[str]:
+def _verdict(
+    plan: PowerPlan, ratio: float, receiver_ratio: float, privacy: PrivacySection, allocator: PowerAllocator
+) -> Iterator[str]:
     nodes, shared = len(plan.alpha), plan.own_share is not None
     looks = bool(capability(allocator, "keeps_epsilon_max"))  # others plan the same whatever noise is needed
     if not plan.problem.private:
         yield "no privacy noise: what limits training is data and channel noise"
         return
     size = f"noise{' that is left in the consensus' if shared else ''} is {ratio:.3g}x the update"
-    if ratio <= MAX_RATIO_TRAINS:
+    whole = ratio
+    if receiver_ratio > RECEIVER_NOISE_LIMIT:
+        whole *= math.sqrt(1.0 + receiver_ratio)
+        size += f", {whole:.3g}x with receiver noise"
+    if whole <= MAX_RATIO_TRAINS:
         yield f"{size}: should train"
-    elif ratio <= MAX_RATIO_STRUGGLES:
+    elif whole <= MAX_RATIO_STRUGGLES:
         yield f"{size}: should train slowly and end well below what it would without noise"
     else:
         yield f"{size}: this will not train"
