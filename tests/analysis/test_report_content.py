@@ -62,7 +62,7 @@ def test_the_map_holds_hubs_and_their_members(run, page, tmp_path):
         assert frame["uncollected"] == stated["uncollected"]
     assert f"{found.rounds['hubs'].mean():.3g} turns of hubs each" in text
     both = write_report([run.path, found.path], tmp_path / "both.html").read_text()
-    assert "<th>turns of hubs a round</th><td></td>" in both
+    assert "<th>turns of hubs per round</th><td></td>" in both
     assert "turns of hubs" not in page.read_text().partition('<script type="application/json"')[0]
 
 

@@ -73,7 +73,8 @@ def test_a_name_that_is_no_folder_is_corrected(tmp_path, monkeypatch):
     assert command_line("list", "channel.model").err == (
         "TraceError: channel.model: no such folder; did you mean channel.models?\n"
     )
-    assert command_line("list", "outputs").err == "TraceError: outputs: no such folder\n"
+    unknown = command_line("list", "outputs").err
+    assert unknown == "TraceError: outputs: no such folder; `wirelessdl list` shows all names\n"
     Path("scenarios").mkdir()  # as in the repository
     assert command_line("list", "scenarios").out.startswith("scenarios\n")
     assert command_line("list", "scenarios/").out == "no runs in scenarios\n"

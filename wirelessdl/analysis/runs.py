@@ -235,9 +235,9 @@ FIGURES: dict[str, tuple[str, str]] = {
     "airtime_s": ("time on air in s", "{:.3f}"),
     "energy_j": ("energy used in J", "{:.3g}"),
     "energy_nominal_j": ("the same with payloads at the power budget, in J", "{:.3g}"),
-    "hubs": ("turns of hubs a round", "{:.3g}"),
+    "hubs": ("turns of hubs per round", "{:.3g}"),
     "disagreement": ("disagreement that a round of hubs leaves", "{:.2g}"),
-    "uncollected": ("nodes that no hub collected, a round", "{:.2g}"),
+    "uncollected": ("nodes that no hub collected, per round", "{:.2g}"),
     "wall_s": ("wall clock in s", "{:.1f}"),
 }
 

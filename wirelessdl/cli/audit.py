@@ -52,7 +52,7 @@ def command(
     """Attack SCENARIO: run its engine on two data sets that differ in one sample, and tell them apart by what is sent.
 
     First it checks conditions of the proof in the engine: what is sent and held depends on the sample by its charge
-    only, noise has the declared covariance, passes carry what was received. One line each, passed or refuted.
+    only, noise has the declared covariance, mixing passes carry what was received. One line each, passed or refuted.
 
     For each view it prints the epsilon that the attack reached, a lower bound with 95% confidence, beside the epsilon
     that is proven. Exits with 1 where a check is refuted, or the attack exceeds the proof: then the engine does not do

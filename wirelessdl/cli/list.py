@@ -45,8 +45,8 @@ def _complete_name(_context: Any, _parameter: Any, begun: str) -> list[Any]:
     help="Print JSON instead of tables: one object per study and run, or one object of all names.",
 )
 def command(name: str | None, as_json: bool) -> None:
-    """List all that scenarios can name; or what NAME says: scenarios, baselines, or a key such as channel.models; or
-    the runs and studies in FOLDER (or a study and its runs) with their states."""
+    """List all that scenarios can name; or the entries of NAME: scenarios, baselines, or a key such as channel.models;
+    or the runs and studies in FOLDER (or a study and its runs) with their states."""
     if name is not None and name not in _GROUPS and Path(name).exists():
         list_runs(Path(name), as_json)
         return
@@ -56,7 +56,8 @@ def command(name: str | None, as_json: bool) -> None:
         _list_names(name, as_json)
         return
     close = nearest(name, (*_GROUPS, *PARTS))
-    raise TraceError(f"{quote(name)}: no such folder{close if 'did you mean' in close else ''}")
+    close = close if "did you mean" in close else "; `wirelessdl list` shows all names"
+    raise TraceError(f"{quote(name)}: no such folder{close}")
 
 
 def list_runs(folder: Path, as_json: bool) -> None:

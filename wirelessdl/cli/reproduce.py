@@ -51,7 +51,7 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Run the study behind a figure of the paper (or a study file of your own) and write its CSV files and figures.
+    """Run the study behind a figure of the paper (or your study file) and write its CSV files and figures.
 
     Into the directory go, for each protocol: the study with all runs and its index, NAME-PROTOCOL.csv with the mean of
     every cell and its 95% interval, paired differences where the file asks for them, and the figures. Called again, it

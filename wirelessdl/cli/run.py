@@ -167,8 +167,8 @@ def summary_rows(
         rest = f"met in round {stopped}" if stopped else f"never met in {summary['rounds']} rounds"
         yield (
             "stopping rule",
-            f"{rest}, where an odometer reads {total:.3g}; when it stops depends on data, so the figure above is "
-            "that of all rounds declared",
+            f"{rest}, where the running total (an odometer) is {total:.3g}; when it stops depends on data, so the "
+            "figure above is that of all rounds declared",
         )
     if summary["epsilon_coalition_total"] is not None:
         other: Proven = "own" if summary["promised"] == "coalition" else "coalition"
@@ -200,14 +200,14 @@ def summary_rows(
     without = ""
     if "server_members" in summary:
         members, sends, without = summary["server_members"], prefixed(summary["server_j"], "J"), " without the server"
-        yield "server", f"{members:.3g} members a round; it sends {sends} a round, not in the energy"
+        yield "server", f"{members:.3g} members per round; it sends {sends} per round, not in the energy"
     if "hubs" in summary:
         found = "none: no two nodes on air had a link of radio.truncate_snr_db or more in any round"
         if "disagreement" in summary:
             turns = summary["hubs"]
             found = (
-                f"{turns:.3g} turn{'s' * (turns != 1)} a round{without}, {summary['disagreement']:.2g} of disagreement "
-                f"left, {summary['uncollected']:.2g} nodes not collected"
+                f"{turns:.3g} turn{'s' * (turns != 1)} per round{without}, {summary['disagreement']:.2g} of "
+                f"disagreement left, {summary['uncollected']:.2g} nodes not collected"
             )
         yield "hubs", found
     energy = f"{prefixed(summary['energy_j'], 'J')} by {counted(summary['nodes'], 'node')}"

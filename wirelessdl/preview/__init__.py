@@ -21,7 +21,7 @@ def coherence(world: World) -> str:
     """How long the channel holds still, against how long a payload takes."""
     payload_s = to_s(world.frame.slots * world.frame.payload_ns)
     if world.scenario.alone:
-        return "not used: nobody hears anybody"
+        return "not used: no node hears another"
     if world.coherence_s is None:
         return "no fading by motion: a gain holds for its payload"
     share = payload_s / world.coherence_s
@@ -74,7 +74,7 @@ def describe(world: World) -> dict[str, str]:
         "frame": (
             f"{to_s(frame.slots * frame.turns * frame.pilot_ns) * 1e3:.3g} ms pilots, "
             f"{to_s(frame.slots * frame.turns * frame.payload_ns) * 1e3:.3g} ms payload, "
-            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round{passes}{turns}"
+            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air per round{passes}{turns}"
             if not world.access.lays_out_frames
             else f"as many turns as gains need, each after {to_s(frame.pilot_ns) * 1e3:.3g} ms pilots of all nodes"
             f"{turns}; {to_s(frame.payload_ns) * 1e3:.3g} ms to send a model once"
@@ -94,7 +94,7 @@ def _calls(world: World) -> str:
     calls, at_once = world.learning.gradient_calls, world.learning.strategy.chunk
     if calls == 1:
         return "all nodes in one call"
-    return f"{calls} calls a round" + (f" of {at_once} nodes" if at_once > 1 else ", node by node")
+    return f"{calls} calls per round" + (f" of {at_once} nodes" if at_once > 1 else ", node by node")
 
 
 def _as_far_as(world: World) -> str:

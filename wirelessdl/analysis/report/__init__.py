@@ -218,7 +218,7 @@ def _meanings(run: Run) -> list[tuple[str, str]]:
     number = {name: format_figure(name, value) for name, value in final.items()}
     total = f"for {protects(run)}; {terms.status}, against {terms.adversary}{'' if run.summary else ', so far'}"
     if number["epsilon"] != number["epsilon_total"]:
-        total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
+        total += f"; at the declared number of rounds; the running total at the stop was {number['epsilon_total']}"
     if terms.promised == "coalition":
         total += f"; against {terms.against('own')}: {number['epsilon_own']}"
     elif number["epsilon_coalition"]:

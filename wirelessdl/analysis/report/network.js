@@ -279,7 +279,7 @@ function drawHeat() {
   at("heat").classList.toggle("hidden", !told);
   document.querySelector('[data-switch="colour"]').classList.toggle("hidden", !told);
   if (!heat) { leaveOut(["fig-heat"], "none-heat", "No links were traced."); return; }
-  if (!heat.accounted) { leaveOut(["fig-heat"], "none-heat", "Links are not accounted for: pairs share noise, or nodes send on what they received (passes, hubs)."); return; }
+  if (!heat.accounted) { leaveOut(["fig-heat"], "none-heat", "Links are not accounted for: pairs share noise, or nodes send on what they received (mixing passes, hubs)."); return; }
   if (!heat.private) { leaveOut(["fig-heat"], "none-heat", "No privacy noise: the epsilon of every link is infinite."); return; }
   at("fig-heat").classList.remove("hidden");
   const titles = { largest: "Largest over the run", mean: "Mean over the rounds", last: `Round ${heat.last_round}` };
