@@ -34,7 +34,7 @@ its parent, and is copied into the run. The parameters are checked against the s
 
 OWN_PARTS = """## Your own parts
 
-A part of your own is a class in a file, named `"file.py:Class"`. It needs no base class. It must have the method below;
+Your own part is a class in a file, named `"file.py:Class"`. It needs no base class. It must have the method below;
 a `learning.model` may be a `torch.nn.Module` instead. The simulator supplies the constructor arguments below if
 `__init__` has arguments with these names; all others come from the scenario.
 

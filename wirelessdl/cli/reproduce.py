@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--protocol",
     default="both",
     metavar="NAME|both",
-    help="paper: as printed in the paper; hardened; both: all that the study has. Studies of your own name theirs.",
+    help="paper: as printed in the paper; hardened; both: all that the study has. Your own studies name theirs.",
 )
 @click.option("--seeds", type=click.IntRange(min=1), help="Seeds per cell instead of the study's own number.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at a time (default: one per core).")

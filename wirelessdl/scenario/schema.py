@@ -223,7 +223,7 @@ class RadioKeys(Section):
         math.inf,
         json_schema_extra=rule_text("must be >= 0, or inf to neglect nobody"),
         description="Physical interference: non-neighbours beyond a radius are neglected. Such that all of "
-        "them together arrive this many dB below thermal noise and the non-neighbours that are heard; inf: nobody is.",
+        "them together arrive this many dB below thermal noise and the non-neighbours that are heard; inf: none is.",
     )
     mixing_passes: Annotated[int, Field(ge=0, le=64)] = Field(
         0,
