@@ -22,7 +22,7 @@ from wirelessdl.cli.options import (
     scenario_options,
     wide_console,
 )
-from wirelessdl.cli.progress import frames_bar
+from wirelessdl.cli.progress import frames_bar, starting
 from wirelessdl.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -50,9 +50,6 @@ _MAX_LINKS_PER_END = 3  # links of either end of the list
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, export: Path | None, as_json: bool) -> None:
     """Print link statistics of SCENARIO over all frames, from the same gains as the run will have. Trains nothing."""
-    from wirelessdl.preview.channel import link_facts, preview_channel, preview_frequency
-    from wirelessdl.run.build import build
-
     if export is not None and export.suffix not in (".parquet", ".npz", ".tcl"):
         raise click.UsageError(f"--export is {export}; must end in .parquet, .npz or .tcl")
     loaded = chosen.load()
@@ -60,7 +57,11 @@ def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, expo
         raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
     drawn, exported = (None if path is None else OutputFile(path, loaded) for path in (figure, export))
     with json_alone(as_json):
-        world = build(loaded, device="cpu")
+        with starting():
+            from wirelessdl.preview.channel import link_facts, preview_channel, preview_frequency
+            from wirelessdl.run.build import build
+
+            world = build(loaded, device="cpu")
         with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
             found = preview_channel(world, advance)
         facts, band = link_facts(world, found), preview_frequency(world, found)

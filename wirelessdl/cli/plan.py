@@ -20,6 +20,7 @@ from wirelessdl.cli.options import (
     scenario_options,
     wide_console,
 )
+from wirelessdl.cli.progress import starting
 
 if TYPE_CHECKING:
     from wirelessdl.power.joint import Forecast
@@ -43,13 +44,13 @@ _PLAN_FACTS = (
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def check(chosen: ScenarioChoice, as_json: bool) -> None:
     """Check SCENARIO, with its parts, data, gains and power plan, and print what would run. Writes nothing."""
-    from wirelessdl.preview import cancelling, describe
-    from wirelessdl.preview.plan import preview_plan
-    from wirelessdl.run.build import build
-    from wirelessdl.run.warnings import scenario_warnings
-
     loaded = chosen.load()
-    with json_alone(as_json):
+    with json_alone(as_json), starting():
+        from wirelessdl.preview import cancelling, describe
+        from wirelessdl.preview.plan import preview_plan
+        from wirelessdl.run.build import build
+        from wirelessdl.run.warnings import scenario_warnings
+
         world = build(loaded, device="cpu")
         facts = describe(world)
         found = preview_plan(world)
@@ -71,12 +72,12 @@ def check(chosen: ScenarioChoice, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(chosen: ScenarioChoice, figure: Path | None, as_json: bool) -> None:
     """Print the power split of SCENARIO, its one-slot epsilons and a forecast of training. Trains nothing."""
-    from wirelessdl.preview.plan import preview_plan
-    from wirelessdl.run.build import build
-
     loaded = chosen.load()
     drawn = None if figure is None else OutputFile(figure, loaded)
-    with json_alone(as_json):
+    with json_alone(as_json), starting():
+        from wirelessdl.preview.plan import preview_plan
+        from wirelessdl.run.build import build
+
         found = preview_plan(build(loaded, device="cpu"))
     if drawn is not None:
         from wirelessdl.preview.figures import draw_plan
@@ -88,7 +89,7 @@ def command(chosen: ScenarioChoice, figure: Path | None, as_json: bool) -> None:
     console = wide_console()
     console.print(f"[bold]{loaded.scenario.name}[/]")
     for line in found.verdict:
-        console.print(f"  {line}", soft_wrap=True)
+        console.print(f"  {line}", soft_wrap=not console.is_terminal)
     console.print()
     console.print(facts_table(_figures(found, loaded.power)))
     console.print()

@@ -23,6 +23,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.status import Status
 from rich.table import Column
 from rich.text import Text
 
@@ -211,6 +212,11 @@ def _figures(found: "Evaluation", *, whom: bool = True) -> str:
     if not whom:  # the headline names them, and what seconds these are is in the summary
         return f"{figures}, {found.time_s:.2f} s"
     return f"{figures} against {against}, {found.time_s:.2f} s simulated"
+
+
+def starting() -> Status:
+    """What moves on a terminal until a command has what it prints."""
+    return Console(stderr=True).status("starting: torch, data, plan")
 
 
 @contextmanager
