@@ -261,7 +261,7 @@ function drawFamilies() {
         const [mean, low, high] = cell.stats[y];
         rows.push([cell.label, xOf(cell, x) === Infinity ? "inf" : xOf(cell, x), mean, low, high]);
         shapes.push({ type: "line", name: nameOf(cell, key), showlegend: true, xref: "paper", x0: 0, x1: 1, y0: mean, y1: mean, line: { color: shade(n), width: 1.4, dash: baseline === null ? "dash" : "dot" } });
-        if (baseline !== null) across.set(baseline, mean);
+        if (baseline !== null) across.set(baseline, Math.max(mean, across.get(baseline) ?? -Infinity)); // above its highest line
         if (low !== null) shapes.push({ type: "rect", xref: "paper", x0: 0.985, x1: 1, y0: low, y1: high, fillcolor: faded(shade(n), 0.35), line: { width: 0 } });
       });
       if (!on.length) return;
