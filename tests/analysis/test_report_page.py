@@ -195,9 +195,40 @@ def test_a_node_that_is_clicked_stands_out_in_every_chart(browser, page, run):
     assert f"node 3: test accuracy {accuracy[-1]:.1%} at the end" in text_of(browser, "node-card")
     assert f"{energy_mj:.3g} mJ" in text_of(browser, "node-card")
     assert {name.split()[0] for name in figure(browser, "fig-channel", "data.map(t => t.name)")} == {"3"}
+    assert figure(browser, "fig-heat", "layout.shapes.map(s => [s.x0, s.x1, s.y0, s.y1])") == [
+        [2.5, 3.5, 0, 1],
+        [0, 1, 2.5, 3.5],
+    ]
+    for key, node in (("n", 4), ("n", 0), ("p", 4)):
+        browser.execute_script("document.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))", key)
+        assert f"node {node}: " in text_of(browser, "node-card")
     browser.execute_script("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))")
     assert figure(browser, "fig-accuracy", "data.length") == curves
     assert not browser.execute_script("return document.getElementById('node-card').offsetParent")
+    assert complaints(browser) == []
+
+
+def test_a_click_on_the_map_reaches_the_node_under_the_pointer(browser, tmp_path):
+    """Also nodes 1 and 3, a quarter of the way between 0 and 4, where the marks of these links are."""
+    still = {"nodes": 5, "placement": {"kind": "line", "spacing_m": 20.0}, "mobility": "static", "topology": "full"}
+    open_air = {"epsilon_max": math.inf, "budget_total": math.inf}
+    found = simulate(fading_scenario(network=still, scenario={"rounds": 2}, privacy=open_air), out=tmp_path)
+    open_page(browser, write_report([found.path], tmp_path / "report.html"))
+    where = """
+        const map = document.getElementById('fig-map'), { xaxis, yaxis } = map._fullLayout;
+        map.scrollIntoView({ block: 'center' });
+        const box = map.getBoundingClientRect(), nodes = map.data.find((one) => one.name === 'on air');
+        const left = box.left + xaxis._offset, top = box.top + yaxis._offset;
+        return nodes.x.map((x, k) => [left + xaxis.d2p(x), top + yaxis.d2p(nodes.y[k])]);
+    """
+    chosen = []
+    for x, y in browser.execute_script(where):
+        for kind, count in (("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 1)):
+            event = {"type": kind, "x": x, "y": y, "button": "left" if count else "none", "clickCount": count}
+            browser.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+            time.sleep(0.2)  # Plotly looks for what is under the pointer at most every 50 ms
+        chosen.append(browser.execute_script("return chosen.node"))
+    assert chosen == [0, 1, 2, 3, 4]
     assert complaints(browser) == []
 
 
@@ -210,6 +241,12 @@ def test_charts_mark_the_round_of_the_map_and_the_timeline_follows(browser, page
     for id, expected in (("fig-accuracy", 12), ("fig-loss", 12), ("fig-gap", 12), ("fig-channel", time_s)):
         assert figure(browser, id, "layout.shapes[0].x0") == pytest.approx(expected, rel=1e-5)
     assert text_of(browser, "span-label") == "rounds 12 to 16"
+    first = "data.find(t => t.name === arguments[1]).x.slice(0, 2)"
+    pilot, payload = (
+        browser.execute_script(f"return document.getElementById(arguments[0]).{first}", "fig-timeline", name)
+        for name in ("pilot", "payload")
+    )
+    assert pilot[1] <= payload[0] + 1e-6, "a pilot that is drawn longer covers no payload"
     click(browser, '[data-switch="span"] [data-value="1"]')
     assert text_of(browser, "span-label") == "round 12"
     ends = figure(browser, "fig-timeline", "data.find(t => t.name === 'pilot').x.slice(0, 2)")

@@ -143,6 +143,30 @@ def test_families_follow_the_choices(browser, page, study):
     assert complaints(browser) == []
 
 
+def test_a_figure_that_is_replaced_is_let_go_of_after_it_was_drawn(browser, page):
+    """Plotly fails on the console where a figure is purged while it makes room for long ticks."""
+    open_page(browser, page)
+    early = browser.execute_async_script(
+        """
+        const done = arguments[0], { react, purge } = Plotly;
+        let early = 0;
+        Plotly.react = (figure, ...rest) => {
+            const drawn = react(figure, ...rest);
+            figure.busy = true;
+            drawn.then(() => { figure.busy = false; });
+            return drawn;
+        };
+        Plotly.purge = (figure) => { early += Boolean(figure.busy); purge(figure); };
+        for (const one of document.querySelectorAll('select')) {
+            for (const option of one.options) { one.value = option.value; one.dispatchEvent(new Event('change')); }
+        }
+        setTimeout(() => done(early), 500);
+        """
+    )
+    assert early == 0
+    assert complaints(browser) == []
+
+
 def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page, study):
     runs = [study.run(path) for path in study.finished.loc[study.finished["cell"] == "c001", "path"]]
     mean, half = mean_band(np.array([run.evaluated["accuracy_mean"] for run in runs]))

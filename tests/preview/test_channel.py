@@ -136,7 +136,9 @@ def test_the_channel_command_says_what_the_band_is_like(wirelessdl_command, tmp_
     (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
     told = json.loads(wirelessdl_command("channel", "s.toml", "--json").out)["frequency"]
     assert (told["subbands"], told["subband_hz"], len(told["weakest_subband_db"])) == (8, 1e6, 12)
-    text = " ".join(wirelessdl_command("channel", "s.toml").out.split())
+    printed = wirelessdl_command("channel", "s.toml").out
+    assert [line for line in printed.splitlines() if line.endswith(" ")] == []
+    text = " ".join(printed.split())
     assert "8 subbands of 1 MHz; delay spread 100 ns" in text
     flat = wirelessdl_command("channel", "s.toml", "--json", "--set", "channel.models=[{model='log-distance'}]")
     assert json.loads(flat.out)["frequency"]["delay_spread_s"] is None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from rich.console import Console
@@ -230,7 +230,21 @@ def wide_console(width: int = 200, *, quiet: bool = False) -> Console:
     console = Console(highlight=False, quiet=quiet)
     if not console.is_terminal:
         console.width = max(console.width, width)
+        console.file = cast(IO[str], _Trimmed(console.file))
     return console
+
+
+class _Trimmed:
+    """A stream whose lines end without the blanks that fill a table's cells."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return self._stream.write(re.sub(r" +(?=\n)", "", text))
 
 
 def json_alone(as_json: bool) -> AbstractContextManager[Any]:

@@ -23,6 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.collections import LineCollection
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from wirelessdl.analysis.families import Request, run_curves
@@ -153,7 +154,8 @@ def draw_map(run: Run, round: int | None) -> Any:
         axis.legend(loc="best")
     if len(place) <= _MAX_NAMED_NODES:
         for node, (x_m, y_m) in enumerate(place.tolist()):
-            axis.annotate(str(node), (x_m, y_m), (3, 3), textcoords="offset points", fontsize=6)
+            name = axis.annotate(str(node), (x_m, y_m), (3, 3), textcoords="offset points", fontsize=6, zorder=4)
+            name.set_path_effects([withStroke(linewidth=1.5, foreground="white")])  # legible on lines
     axis.set_aspect("equal", adjustable="datalim")
     axis.margins(0.07)
     axis.set(xlabel="x in m", ylabel="y in m")
@@ -253,8 +255,8 @@ def draw_power(groups: list[Group]) -> Any:
         2, 1, figsize=(COLUMN, 3.0), sharex=True, layout="constrained", gridspec_kw={"height_ratios": [1.4, 1]}
     )
     bars = half if len(group.runs) > 1 else None
-    split.bar(node, alpha, color=BLUE, label="model, alpha", yerr=bars, error_kw={"linewidth": 0.8})
-    split.bar(node, beta, bottom=alpha, color=ORANGE, hatch="////", edgecolor="white", linewidth=0, label="noise, beta")
+    split.bar(node, alpha, color=BLUE, label="model, α", yerr=bars, error_kw={"linewidth": 0.8})
+    split.bar(node, beta, bottom=alpha, color=ORANGE, hatch="////", edgecolor="white", linewidth=0, label="noise, β")
     split.set(ylim=(0, 1.3), yticks=[0, 0.5, 1], ylabel="share of power")
     split.legend(loc="upper left", ncols=2)
     power.bar(node, 1e3 * power_w, color=BLUE)

@@ -35,7 +35,8 @@ _NAME_OFFSETS_PT = ((4, 0), (0, 6), (0, -6), (-4, 0), (4, 7), (4, -7), (0, 12), 
 _MIN_RELATIVE_RANGE = 1e-6  # relative distance up to which points are at one place of an axis
 _INTERVAL_GAP = 0.02  # of an axis' width, between the intervals of levels
 _MIN_TICK_GAP = 0.08  # of an axis' width, between two ticks with labels
-_LEVEL_DASH, _BASELINE_DASH = (0, (5, 2)), (0, (1, 1.2))
+_LEVEL_DASH = (0, (5, 2))
+_BASELINE_DASHES: tuple[Any, ...] = ((0, (1, 1.2)), (0, (3, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
 
 def draw_study(study: Study, request: Request, path: Path, command: str) -> Family:
@@ -202,6 +203,10 @@ def _colour_and_marker(curve: Curve, family: Family) -> tuple[str, str]:
     return GREY, ""
 
 
+def _baseline_dash(name: str, family: Family) -> Any:
+    return _BASELINE_DASHES[family.baselines.index(name) % len(_BASELINE_DASHES)]
+
+
 def _draw_curve(axis: Any, curve: Curve, family: Family) -> None:
     colour, marker = _colour_and_marker(curve, family)
     x, y, low, high = (curve[name] for name in ("x", "y", "low", "high"))
@@ -216,7 +221,7 @@ def _draw_curve(axis: Any, curve: Curve, family: Family) -> None:
         x,
         y,
         color=colour,
-        linestyle=dash if curve.baseline is None else _BASELINE_DASH,
+        linestyle=dash if curve.baseline is None else _baseline_dash(curve.baseline, family),
         marker=marker,
         markersize=3.6 if few else 3.0,
         markevery=1 if few else max(1, len(x) // 8),
@@ -228,7 +233,7 @@ def _draw_curve(axis: Any, curve: Curve, family: Family) -> None:
 def _draw_level(axis: Any, level: Curve, family: Family, place: float) -> None:
     """A line across, and its 95% interval as a bar outside the axis, where no curve can cover it."""
     colour, _ = _colour_and_marker(level, family)
-    dash = _LEVEL_DASH if level.baseline is None else _BASELINE_DASH
+    dash = _LEVEL_DASH if level.baseline is None else _baseline_dash(level.baseline, family)
     (y,), (low,), (high,) = level["y"], level["low"], level["high"]
     axis.axhline(y, color=colour, linestyle=dash, linewidth=0.9, zorder=1.5)
     if np.isfinite(low):
@@ -259,11 +264,11 @@ def _legend(figure: Any, curves: list[Curve], family: Family, labels: Labels) ->
     if not roles.series and (baselines or own_levels):
         add(labels.baseline(family.name), *look(0))
     if own_levels:
-        name = "ε" if roles.x.startswith("epsilon") else roles.x
-        add(escape_math(f"{name} ∞"), dash=_LEVEL_DASH, width=0.9)
+        name = "ε" if roles.x.startswith("epsilon") else labels.column(roles.x)
+        add(f"{name} ∞", dash=_LEVEL_DASH, width=0.9)
     for name in baselines:
         style = (GREY, "") if roles.series else look(1 + family.baselines.index(name))
-        add(labels.baseline(name), *style, dash=_BASELINE_DASH, width=1.0)
+        add(labels.baseline(name), *style, dash=_baseline_dash(name, family), width=1.0)
     if not entries:
         return
     runs = sorted({int(count) for curve in curves for count in curve.points["n"]})

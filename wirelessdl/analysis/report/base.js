@@ -64,9 +64,11 @@ function layout(title, extra) {
   }, extra);
 }
 
-// A legend above the figure needs room for its lines, under the title.
-function withLegend(made, entries) {
-  const wide = at("fig-accuracy").clientWidth > 480, lines = Math.ceil(entries / (wide ? 2 : 1));
+// A legend above the figure needs room for its lines, under the title: the figure grows by them.
+function withLegend(made, entries, id) {
+  const wide = at(id).clientWidth > 480, lines = Math.ceil(entries / (wide ? 2 : 1));
+  at(id).style.height = "";
+  at(id).style.height = `${at(id).clientHeight + 19 * lines}px`;
   made.showlegend = true;
   made.legend.traceorder = "normal";
   made.margin.t += 12 + 19 * lines;
@@ -93,6 +95,11 @@ function shadeColour(share) {
   return `rgb(${ramp[n].map((c, k) => Math.round(c + (place - n) * (ramp[n + 1][k] - c))).join(",")})`;
 }
 const rampScale = () => [0, 1, 2, 3].map((n) => [n / 3, shadeColour(n / 3)]);
+
+// The name of a line across, at its left.
+const nameOfLine = (text, y, yanchor = "bottom") => ({
+  xref: "paper", x: 0.005, y, text, showarrow: false, xanchor: "left", yanchor, font: { size: 12, color: colour("soft") },
+});
 
 const config = { displayModeBar: false, responsive: true };
 
@@ -165,7 +172,7 @@ function draw(id, traces, made) {
   const side = narrow() ? "narrow" : "wide";
   if (at(id).dataset.side !== side) { Plotly.purge(at(id)); at(id).dataset.side = side; }
   wrap(made, at(id).clientWidth);
-  const drawn = Plotly.react(at(id), traces, made, config);
+  at(id).drawn = Plotly.react(at(id), traces, made, config);
   followZoom(at(id), made);
   if (nodeOf[id]) {
     at(id).removeAllListeners("plotly_click");
@@ -174,7 +181,6 @@ function draw(id, traces, made) {
       if (node !== null) pick(node);
     });
   }
-  return drawn;
 }
 
 // A sentence instead of a figure without marks.
@@ -195,8 +201,8 @@ const nodeColours = (count, fill) => Array.from({ length: count }, (_, k) => (ch
 const nodeAxis = (count) => axis("node", { ...ticks(count), range: [-0.7, count - 0.3], showgrid: false });
 
 // Ticks of a logarithmic axis, with plain labels: the values given, else 1, 2, 5, 10, ...
-function logTicks(given = []) {
+function logTicks(given = [], digits = [1, 2, 5]) {
   const values = [...given];
-  if (!values.length) for (let power = -4; power < 7; power++) [1, 2, 5].forEach((digit) => values.push(Number(`${digit}e${power}`)));
+  if (!values.length) for (let power = -4; power < 7; power++) digits.forEach((digit) => values.push(Number(`${digit}e${power}`)));
   return { type: "log", tickvals: values, ticktext: values.map(String) };
 }

@@ -44,10 +44,7 @@ function baselineLines(made) {
   const found = [...page.beside].sort((a, b) => b.accuracy - a.accuracy);
   found.forEach(({ name, accuracy }, n) => {
     const above = n > 0 && found[n - 1].accuracy - accuracy < 0.05;
-    made.annotations.push({
-      xref: "paper", x: 0.005, y: accuracy, text: `${name} ${(100 * accuracy).toFixed(1)}%`, showarrow: false, xanchor: "left",
-      yanchor: above ? "top" : "bottom", font: { size: 12, color: colour("soft") },
-    });
+    made.annotations.push(nameOfLine(`${name} ${(100 * accuracy).toFixed(1)}%`, accuracy, above ? "top" : "bottom"));
   });
   return found.map(({ name, accuracy }, n) => ({
     type: "scatter", mode: "lines", x: [0, 1], xaxis: "x2", y: [accuracy, accuracy], name, hoverinfo: "skip",
@@ -82,7 +79,7 @@ function drawAccuracy() {
     line: { color: colour("s1"), width: 2.8 }, name: `node ${chosen.node}`, customdata: own.round,
     hovertemplate: `node ${chosen.node}, round %{customdata}: %{y:.1%}<extra></extra>`,
   }));
-  draw("fig-accuracy", traces, several ? withLegend(made, page.runs.length + page.families.length + (own ? 1 : 0)) : made);
+  draw("fig-accuracy", traces, several ? withLegend(made, page.runs.length + page.families.length + (own ? 1 : 0), "fig-accuracy") : made);
 }
 
 // Accuracy of one node along the axes of curves.
@@ -103,7 +100,7 @@ function drawLoss() {
     customdata: run.learning.loss.round, hovertemplate: "round %{customdata}: %{y:.3g}<extra></extra>", line: { color: series(n), width: 1.2, dash: dashes[n % 6] },
   }));
   const made = layout("Mini-batch loss, mean of nodes (no epsilon covers it)", { xaxis: axis("round"), yaxis: axis("nat") });
-  draw("fig-loss", traces, several ? withLegend(made, page.runs.length) : made);
+  draw("fig-loss", traces, several ? withLegend(made, page.runs.length, "fig-loss") : made);
 }
 
 function drawTradeoff() {
@@ -122,7 +119,7 @@ function drawTradeoff() {
     xaxis: axis(bound ? "guaranteed total epsilon, running bound" : "guaranteed total epsilon, worst node", { rangemode: "tozero" }),
     yaxis: axis("", { tickformat: ".2~%" }),
   });
-  draw("fig-tradeoff", traces, several ? withLegend(made, known.length) : made);
+  draw("fig-tradeoff", traces, several ? withLegend(made, known.length, "fig-tradeoff") : made);
 }
 
 function drawTotals() {
@@ -182,8 +179,9 @@ function drawPower() {
   }, budget], radiated);
 }
 
+const energyUnit = () => (Math.max(...current().energy) < 0.1 ? ["mJ", 1000] : ["J", 1]);
 function drawEnergy() {
-  const energy = current().energy, unit = Math.max(...energy) < 0.1 ? ["mJ", 1000] : ["J", 1], node = energy.map((_, n) => n);
+  const energy = current().energy, unit = energyUnit(), node = energy.map((_, n) => n);
   at("none-energy").textContent = "";
   if (!energy.some((v) => v > 0)) { leaveOut(["fig-energy"], "none-energy", "No energy was used: nothing was sent."); return; }
   if (alike(energy, 0.01)) { leaveOut(["fig-energy"], "none-energy", `Every node used ${(energy[0] * unit[1]).toPrecision(3)} ${unit[0]}, within 1%.`); return; }

@@ -50,22 +50,25 @@ function drawMap() {
     opacity: chosen.node === null ? 1 : 0.25,
   }));
   if (own.x.length) traces.push({ type: "scatter", mode: "lines", x: own.x, y: own.y, hoverinfo: "skip", line: { color: colour("s1"), width: 2.4 } });
-  traces.push({ type: "scatter", mode: "markers", x: hover.x, y: hover.y, text: hover.text, hoverinfo: "text", marker: { size: 8, opacity: 0 } });
+  // Plotly prefers the smaller of two marks under the pointer: larger than a node, so that a click reaches the node
+  traces.push({ type: "scatter", mode: "markers", x: hover.x, y: hover.y, text: hover.text, hoverinfo: "text", marker: { size: 18, opacity: 0 } });
   const looks = [["down", "x-thin", colour("soft")], ["silent", "circle-open", colour("soft")], ["on air", "circle", colour("ink")]];
   const named = nodes <= 60, across = spread(map, "x"), up = spread(map, "y");
   const size = Array.from({ length: nodes }, (_, k) => (nodes > 60 ? 6 : 9) * (height ? 0.75 + 0.9 * aloft(map, height[k]) : 1));
-  const sides = named ? labelSides(x, y, size, across, up) : [];
+  const rings = hubs ? hubRings(hubs.turns, x, y, size) : null, covered = [...size];
+  if (rings) { rings.customdata.forEach((hub, n) => { covered[hub] = rings.marker.size[n]; }); traces.push(rings); }
+  const sides = named ? labelSides(x, y, size, covered, across, up) : [];
+  const halo = [1, 1, 2, 3].map((blur) => `0 0 ${blur}px ${colour("paper")}`).join(", "); // names stay legible on lines
   looks.forEach(([word, symbol, fill], n) => {
     const shown = (k) => (part && state[k] === 2 && !part.senders.has(k) ? 1 : state[k]); // of one payload: the others wait
     const who = [...state.keys()].filter((k) => shown(k) === n);
     traces.push({
       type: "scatter", mode: named ? "markers+text" : "markers", x: who.map((k) => x[k]), y: who.map((k) => y[k]),
-      text: who.map(String), textposition: named ? who.map((k) => sides[k]) : "top right", textfont: { size: 10, color: colour("soft") }, name: word, cliponaxis: false,
+      text: who.map(String), textposition: named ? who.map((k) => sides[k]) : "top right", textfont: { size: 10, color: colour("ink"), shadow: halo }, name: word, cliponaxis: false,
       customdata: who.map((k) => (height ? `, ${height[k].toFixed(0)} m high` : "")), hovertemplate: `node %{text}, ${word}%{customdata}<extra></extra>`,
-      marker: { symbol, size: who.map((k) => size[k]), color: who.map((k) => (k === chosen.node ? colour("s1") : fill)), line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : who.map((k) => (k === chosen.node ? colour("s1") : fill)) } },
+      marker: { symbol, opacity: 1, size: who.map((k) => size[k]), color: who.map((k) => (k === chosen.node ? colour("s1") : fill)), line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : who.map((k) => (k === chosen.node ? colour("s1") : fill)) } },
     });
   });
-  if (hubs) traces.push(hubRings(hubs.turns, x, y, size));
   const unit = what === "gain" ? "gain in dB" : "one-slot epsilon";
   if (links) {
     traces.push({ // carries the colour bar
@@ -144,7 +147,8 @@ function showCard() {
   if (row >= 0) said.push(`test accuracy ${(100 * unpack(learned.accuracy)[row * run.nodes + node]).toFixed(1)}% at the end`);
   const total = run.totals.accountants[0];
   if (total && total.epsilon[node] !== null) said.push(`total epsilon ${total.epsilon[node].toPrecision(3)} by ${total.name}`);
-  if (run.energy[node] !== null) said.push(`${(1000 * run.energy[node]).toPrecision(3)} mJ`);
+  const [unit, factor] = energyUnit();
+  if (run.energy[node] !== null) said.push(`${(factor * run.energy[node]).toPrecision(3)} ${unit}`);
   const turns = run.map.hubs ? run.map.hubs.reduce((sum, one) => sum + one.turns.filter(({ hub }) => hub === node).length, 0) : 0;
   if (turns) said.push(`hub in ${turns} turn${turns === 1 ? "" : "s"}`);
   const close = document.createElement("button"), name = document.createElement("b");
@@ -153,7 +157,7 @@ function showCard() {
   name.textContent = `node ${node}`;
   card.replaceChildren(close, name, `: ${said.join(", ")}.`);
 }
-nodeOf["fig-map"] = (point) => (["down", "silent", "on air"].includes(point.data.name) ? Number(point.text) : null);
+nodeOf["fig-map"] = ({ data, text, customdata }) => (data.name === "hub" ? customdata : ["down", "silent", "on air"].includes(data.name) ? Number(text) : null);
 
 // Both directions between hubs and their members, as tx * nodes + rx.
 function memberLinks(turns, nodes) {
@@ -171,25 +175,28 @@ function hubRings(turns, x, y, size) {
   const found = turnsOf(turns);
   return {
     type: "scatter", mode: "markers", name: "hub", x: found.map(([hub]) => x[hub]), y: found.map(([hub]) => y[hub]), cliponaxis: false,
-    text: found.map(([hub, count]) => `hub ${hub}, ${count} turn${count > 1 ? "s" : ""}`), hoverinfo: "text",
+    customdata: found.map(([hub]) => hub), text: found.map(([hub, count]) => `hub ${hub}, ${count} turn${count > 1 ? "s" : ""}`), hoverinfo: "text",
     marker: { symbol: "circle-open", color: colour("s1"), size: found.map(([hub, count]) => size[hub] + 5 + 4 * Math.min(count, 5)), line: { width: 2 } },
   };
 }
 
 function hubWords({ turns, disagreement, uncollected }) {
   const found = turnsOf(turns), failed = turns.filter((turn) => turn.failed).length;
-  const listed = found.slice(0, 12).map(([hub, count]) => (count > 1 ? `${hub} (${count} times)` : hub)).join(", ") + (found.length > 12 ? ` and ${found.length - 12} more` : "");
-  const left = disagreement === null ? "" : ` ${disagreement.toPrecision(2)} of disagreement left;`;
-  return `Rings mark hubs, larger with more turns; lines join them with their members. This round: ${turns.length} turn${turns.length === 1 ? "" : "s"}${turns.length ? `, hubs ${listed}` : ""};`
-    + `${left} ${uncollected} node${uncollected === 1 ? "" : "s"} not collected${failed ? `; ${failed} hub${failed > 1 ? "s" : ""} failed after collecting` : ""}.`;
+  const listed = found.slice(0, 12).map(([hub, count]) => (count > 1 ? `${hub} (${count}×)` : hub)).join(", ") + (found.length > 12 ? ` and ${found.length - 12} more` : "");
+  return [
+    `${turns.length} turn${turns.length === 1 ? "" : "s"}${turns.length ? ` of hubs ${listed}` : ""}`,
+    disagreement === null ? "" : `disagreement ${disagreement.toPrecision(2)}`,
+    uncollected ? `${uncollected} node${uncollected === 1 ? "" : "s"} not collected` : "",
+    failed ? `${failed} hub${failed > 1 ? "s" : ""} failed after collecting` : "",
+  ].filter(Boolean).join("; ") + ".";
 }
 
 // Where the name of each node stands: beside it where neither a node nor the name of another one is, top right if it can.
-function labelSides(x, y, size, across, up) {
+function labelSides(x, y, size, covered, across, up) {
   const box = at("fig-map"), wideBar = narrow() ? 0 : 100; // that stands beside the map
   const scale = Math.min((box.clientWidth - 70 - wideBar) / (across[1] - across[0]), (box.clientHeight - 58) / (up[1] - up[0]));
   const px = Array.from(x, (v) => (v - across[0]) * scale), py = Array.from(y, (v) => (up[1] - v) * scale);
-  const taken = px.map((left, k) => [left - size[k] / 2, py[k] - size[k] / 2, left + size[k] / 2, py[k] + size[k] / 2]);
+  const taken = px.map((left, k) => [left - covered[k] / 2, py[k] - covered[k] / 2, left + covered[k] / 2, py[k] + covered[k] / 2]);
   const shared = ([a, b, c, d], [e, f, g, h]) => Math.max(0, Math.min(c, g) - Math.max(a, e)) * Math.max(0, Math.min(d, h) - Math.max(b, f));
   return px.map((_, k) => {
     const wide = widthOf(String(k), 10), off = size[k] / 2 + 3;
@@ -259,12 +266,22 @@ function play(on) {
   }, 100 / Number(at("speed").value));
 }
 
+// The chosen node's row of a figure, and its column where nodes are on both axes.
+function frames(axes, width = 1) {
+  if (chosen.node === null) return [];
+  const from = width * Math.floor(chosen.node / width) - width / 2;
+  return axes.map((name) => {
+    const other = name === "x" ? "y" : "x";
+    return { type: "rect", [`${name}0`]: from, [`${name}1`]: from + width, [`${other}ref`]: `${other} domain`, [`${other}0`]: 0, [`${other}1`]: 1, line: { color: colour("s1"), width: 2 } };
+  });
+}
+
 function square(packed, width, title, extra) {
   const z = rows(packed), ends = z.map((_, n) => n * width);
   return [[Object.assign({
     type: "heatmap", z, x: ends, y: ends, colorscale: rampScale(), colorbar: bar(title), hoverongaps: false, xgap: z.length > 60 ? 0 : 1, ygap: z.length > 60 ? 0 : 1,
     hovertemplate: "%{x} to %{y}: %{z:.3g}<extra></extra>",
-  }, extra)], { xaxis: axis("sender", { ...ticks(z.length * width), showgrid: false, constrain: "domain" }), yaxis: axis("receiver", { ...ticks(z.length * width), showgrid: false, autorange: "reversed", scaleanchor: "x", constrain: "domain" }) }];
+  }, extra)], { shapes: frames(["x", "y"], width), xaxis: axis("sender", { ...ticks(z.length * width), showgrid: false, constrain: "domain" }), yaxis: axis("receiver", { ...ticks(z.length * width), showgrid: false, autorange: "reversed", scaleanchor: "x", constrain: "domain" }) }];
 }
 
 function squareLayout(title, axes) {
@@ -320,12 +337,12 @@ function drawTimeline() {
   timeline.first = Math.max(0, Math.min(timeline.first, count - span));
   const kind = unpack(t.kind), node = unpack(t.node), start = unpack(t.start), length = unpack(t.length);
   const begin = t.opened[timeline.first], ms = (s) => 1000 * (s - begin);
-  const least = span === 1 ? 0 : 0.002 * (t.closed[timeline.first + span - 1] - begin); // pilots stay visible
+  const least = span === 1 ? 0 : 0.002 * (t.closed[timeline.first + span - 1] - begin); // what is short stays visible
   const parts = t.kinds.map(() => ({ x: [], y: [] }));
   for (let r = timeline.first; r < timeline.first + span; r++) {
     for (let n = t.first[t.pattern[r]]; n < t.first[t.pattern[r] + 1]; n++) {
-      const from = t.opened[r] + start[n], part = parts[kind[n]];
-      part.x.push(ms(from), ms(from + (t.kinds[kind[n]] === "pilot" ? Math.max(length[n], least) : length[n])), null);
+      const from = t.opened[r] + start[n], part = parts[kind[n]], more = Math.max(0, least - length[n]), pilot = t.kinds[kind[n]] === "pilot";
+      part.x.push(ms(from - (pilot ? more : 0)), ms(from + length[n] + (pilot ? 0 : more)), null); // pilots grow away from their payload
       part.y.push(node[n], node[n], null);
     }
   }
@@ -338,7 +355,7 @@ function drawTimeline() {
   const first = t.rounds[timeline.first], last = t.rounds[timeline.first + span - 1];
   at("span-label").textContent = span > 1 ? `rounds ${first} to ${last}` : `round ${first}`;
   const made = layout("", {
-    xaxis: axis(`ms after round ${first} opened`), yaxis: axis("node", { ...ticks(nodes), range: [nodes - 0.3, -0.7], showgrid: false }), showlegend: true,
+    shapes: frames(["y"]), xaxis: axis(`ms after round ${first} opened`), yaxis: axis("node", { ...ticks(nodes), range: [nodes - 0.3, -0.7], showgrid: false }), showlegend: true,
     legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom", itemsizing: "constant", font: { size: 11 } },
   });
   made.margin.t = 34;

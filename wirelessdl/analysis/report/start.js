@@ -35,7 +35,10 @@ document.addEventListener("keydown", (event) => {
   const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (by) { play(false); showFrame(Math.min(Math.max(mapped.frame + by, 0), current().map.rounds.length - 1)); }
   else if (event.key === " ") { event.preventDefault(); play(mapped.timer === null); }
-  else if (event.key === "Escape" && chosen.node !== null) pick(chosen.node);
+  else if (event.key === "n" || event.key === "p") {
+    const nodes = current().nodes;
+    pick(chosen.node === null ? (event.key === "n" ? 0 : nodes - 1) : (chosen.node + (event.key === "n" ? 1 : nodes - 1)) % nodes);
+  } else if (event.key === "Escape" && chosen.node !== null) pick(chosen.node);
 });
 at("play").onclick = () => play(mapped.timer === null);
 at("earlier").onclick = () => { timeline.first -= chosen.span; drawTimeline(); };

@@ -58,10 +58,10 @@ if (page.reference) {
     text: ({ difference: d }) => (!d || d.mean === null ? "" : points(d.mean) + (d.low === null ? "" : ` (${points(d.low)} to ${points(d.high)})`)),
     sort: ({ difference: d }) => (d ? d.mean : null),
   });
-  at("paired-note").textContent = `Accuracy less that of ${page.reference} at the same seeds: mean of the paired differences, and its 95% interval.`;
+  at("paired-note").textContent = `Accuracy less that of ${page.reference} at the same seeds: mean and 95% interval of the paired differences.`;
 }
 if (cells.some((cell) => cell.adversary)) {
-  headings.push({ title: "epsilon holds against", text: (cell) => cell.adversary || "", sort: (cell) => cell.adversary || "" });
+  headings.push({ title: "adversary", whole: "whom the epsilon holds against", text: (cell) => cell.adversary || "", sort: (cell) => cell.adversary || "" });
 }
 const points = (share) => `${share >= 0 ? "+" : "−"}${Math.abs(100 * share).toFixed(1)}`;
 const order = { heading: null, down: false };
@@ -171,13 +171,13 @@ function valuesOf(key) {
   return found.every((value) => isNumber(asNumber(value))) ? found.sort((a, b) => asNumber(a) - asNumber(b)) : found;
 }
 // a number has its key's name, a text says by itself what it is
-const labelOf = (key, value) => (typeof value === "string" && !/^\d/.test(value) ? value : `${lastPart(key)} ${value}`);
+const labelOf = (key, value) => (typeof asNumber(value) === "string" && !/^\d/.test(value) ? value : `${lastPart(key)} ${value}`);
 
 // --- panels
 
 function panels(id, facet, legend, entries, drawOne) {
   const home = at(id), values = valuesOf(facet);
-  home.querySelectorAll(".figure").forEach((figure) => Plotly.purge(figure));
+  home.querySelectorAll(".figure").forEach((figure) => figure.drawn.then(() => Plotly.purge(figure))); // Plotly may still draw it
   home.classList.toggle("one", values.length === 1);
   const made = values.slice(0, mostPanels).map((value, n) => {
     const box = make("div", undefined, "panel");
@@ -246,7 +246,7 @@ function drawFamilies() {
   if (isShare(y)) range[1] = Math.min(1, range[1]);
   if (isShare(y) && Math.min(...known.map((cell) => cell.stats[y][0])) >= 0) range[0] = Math.max(0, range[0]);
   panels("family-panels", facet, "family-legend", entries, (id, value) => {
-    const traces = [], shapes = [], here = inPanel(known, facet, value), rows = [];
+    const traces = [], shapes = [], here = inPanel(known, facet, value), rows = [], across = new Map(); // baselines drawn as lines
     const groups = new Map();
     here.forEach((cell) => {
       const n = placeOf(cell, key, values), group = `${cell.baseline || ""}\n${n}`;
@@ -261,6 +261,7 @@ function drawFamilies() {
         const [mean, low, high] = cell.stats[y];
         rows.push([cell.label, xOf(cell, x) === Infinity ? "inf" : xOf(cell, x), mean, low, high]);
         shapes.push({ type: "line", name: nameOf(cell, key), showlegend: true, xref: "paper", x0: 0, x1: 1, y0: mean, y1: mean, line: { color: shade(n), width: 1.4, dash: baseline === null ? "dash" : "dot" } });
+        if (baseline !== null) across.set(baseline, Math.max(mean, across.get(baseline) ?? -Infinity)); // above its highest line
         if (low !== null) shapes.push({ type: "rect", xref: "paper", x0: 0.985, x1: 1, y0: low, y1: high, fillcolor: faded(shade(n), 0.35), line: { width: 0 } });
       });
       if (!on.length) return;
@@ -277,9 +278,9 @@ function drawFamilies() {
     const asked = swept(x, known), room = asked.length > 1 ? Math.min(...asked.slice(1).map((v, n) => v - asked[n])) / asked[asked.length - 1] : 0;
     const places = known.map((cell) => xOf(cell, x)).filter((v) => isNumber(v) && Number.isFinite(v));
     const near = Math.min(...places) < 0.35 * (Math.max(...places) - Math.min(...places)); // zero is near: show it
-    const across = log ? logTicks(asked) : { rangemode: near ? "tozero" : "normal", ...(room > 0.06 ? { tickvals: asked, ticktext: asked.map(String) } : {}) };
+    const ticked = log ? logTicks(asked, narrow() && Math.max(...places) > 30 * Math.min(...places.filter((v) => v > 0)) ? [1] : [1, 2, 5]) : { rangemode: near ? "tozero" : "normal", ...(room > 0.06 ? { tickvals: asked, ticktext: asked.map(String) } : {}) };
     draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
-      shapes, xaxis: axis(plain(wordsOf[x] || x), across), yaxis: axis(plain(wordsOf[y] || y), { tickformat: isShare(y) ? ".2~%" : undefined, range }),
+      shapes, annotations: [...across].map(([name, mean]) => nameOfLine(plain(name), mean)), xaxis: axis(plain(wordsOf[x] || x), ticked), yaxis: axis(plain(wordsOf[y] || y), { tickformat: isShare(y) ? ".2~%" : undefined, range }),
     }));
     return rows;
   });
