@@ -63,7 +63,10 @@ def _content(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".toml":
         return json.dumps(tomllib.loads(text), sort_keys=True)
-    return ast.dump(ast.Module(ast.parse(text).body[1:], [])) if path.suffix == ".py" else text
+    if path.suffix != ".py":
+        return text
+    code = text.splitlines()[ast.parse(text).body[1].lineno - 1 :]  # from behind the docstring
+    return "\n".join(line for line in code if not line.lstrip().startswith("#"))
 
 
 def outdated() -> Iterator[str]:

@@ -97,7 +97,7 @@ def test_energy_and_airtime_are_those_by_hand(tmp_path):
     assert row["server_j"] == pytest.approx(power_w * (payload_s + 7 * pilot_s + 2 * number_s), rel=1e-6)
     assert row["server_members"] == 6
     words = dict(summary_rows(wirelessdl.open_run(run.path).summary))["server"]
-    assert words.startswith("6 members a round; it sends ")
+    assert words.startswith("6 members per round; it sends ")
 
 
 def test_receiver_noise_is_that_of_the_formula():
