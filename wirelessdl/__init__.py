@@ -15,7 +15,7 @@ from typing import Any as _Any
 # Spinning OpenMP threads starve a shared machine; must be set before torch is imported.
 _os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _HOMES = {
     "ContractError": "wirelessdl.errors",
