@@ -58,6 +58,7 @@ MISTAKES = [
     ("channel.models.0.low=2", "channel.models[0].high is 1; must be >= low, which is 2"),
     ("learning.features=2", "learning.features is 2; must be a name or a table like"),
     ("learning.features={a=1}", "learning.features is {'a': 1}; must name its kind"),
+    ("trace.connect={0=3}", "trace.connect.0 is 3; must be"),
     ("learning.features=[3]", "learning.features.0 is 3; must be a name or a table like"),
     ("privacy.epsilon_max=-1", "privacy.epsilon_max is -1; must be > 0, or inf for no privacy noise"),
     ("privacy.delta=1", "privacy.delta is 1; must be > 0 and < 1"),

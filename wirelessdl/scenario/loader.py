@@ -162,9 +162,7 @@ def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
     findings = error.errors(include_url=False)
     # a misspelt key is reported rather than the missing one that it was meant to be
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
-    location = _location(finding["loc"])
-    if location[-1:] == ["0"] and not isinstance(_look_up(table, location[:-1]), list):  # one stands for a list of one
-        location.pop()
+    location = _written(table, _location(finding["loc"]))
     key = ".".join(location)
     model = _model_at(location[:-1])
     within = model is not None and location[-1:] != list(finding["loc"][-1:]) and location[-1] in model.model_fields
@@ -217,6 +215,15 @@ def _suggest(location: list[str], model: type[BaseModel] | None) -> str:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel) and last in annotation.model_fields:
             return f"; did you mean {section}.{last}?"
     return hint
+
+
+def _written(table: Any, location: list[str]) -> list[str]:
+    """A location as far as a file goes: one part may stand for a list of one, and pydantic looks into keys."""
+    for depth, step in enumerate(location):
+        if not isinstance(table, list | dict) or (isinstance(table, dict) and step.isdigit() and step not in table):
+            return location[:depth]
+        table = table[int(step)] if isinstance(table, list) else table.get(step, {})
+    return location
 
 
 def _look_up(table: Any, location: Iterable[str]) -> Any:
